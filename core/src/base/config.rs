@@ -1,0 +1,112 @@
+//! Every tunable, with its reason. Under loom the same names are small, so that a model's state stays small; nowhere else
+//! does `cfg(loom)` change a number.
+
+/// Bytes between neighbouring sizes of the smallest classes, and the alignment of every object: what C's `max_align_t` asks.
+pub(crate) const MIN_ALIGN: usize = 16;
+
+/// Size classes reach up to here; larger objects are runs of pages of their own, whose rounding wastes at most an eighth.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const MAX_SMALL_SIZE: usize = 32 << 10; // 32 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const MAX_SMALL_SIZE: usize = 32;
+
+/// Layouts aligned beyond this are runs of pages. No page is smaller, so that a slot's alignment within its page is its own.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const MAX_SMALL_ALIGN: usize = 4 << 10; // 4 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const MAX_SMALL_ALIGN: usize = 64;
+
+/// A span has this many pages at the most: a longer one would seldom mesh, and the waste is small by then.
+pub(crate) const MAX_SPAN_PAGES: u32 = 9;
+
+/// A span's tail may waste one part in this many; else the span takes more pages.
+pub(crate) const MAX_TAIL_WASTE_PART: usize = 16;
+
+/// Object bytes that one shuffle vector may hold: one page of the common kind, so that a refill is one span.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const VECTOR_BYTES: usize = 4 << 10; // 4 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const VECTOR_BYTES: usize = 32;
+
+/// A vector of small objects holds at least this many, however large they are, so that locks are taken for batches.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const VECTOR_MIN_SLOTS: usize = 8;
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const VECTOR_MIN_SLOTS: usize = 2;
+
+/// A vector holds no more object bytes than this for the sake of [`VECTOR_MIN_SLOTS`].
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const VECTOR_MAX_BYTES: usize = 8 << 10; // 8 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const VECTOR_MAX_BYTES: usize = 64;
+
+/// What one local heap may hold in vectors of all classes, their slots' bytes and their storage. Together with the local
+/// heap itself it stays below 64 KiB, so that a thousand idle threads cost at most 64 MiB.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const LOCAL_HEAP_BYTES: usize = 56 << 10; // 56 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const LOCAL_HEAP_BYTES: usize = 4 << 10;
+
+/// Object bytes that one class's depot may hold in full vectors before slots go back to their spans.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const DEPOT_BYTES: usize = 128 << 10; // 128 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const DEPOT_BYTES: usize = 32;
+
+/// A refill stops looking for further spans after this many, even if the vector is not full yet.
+pub(crate) const REFILL_MAX_SPANS: usize = 8;
+
+/// Lists of partial spans by occupancy, per class: quarters tell sparse from dense well enough to fill dense ones first.
+pub(crate) const OCCUPANCY_LISTS: usize = 4;
+
+/// Free pages with old content are kept for reuse up to this many, or up to one part of the pages in use if that is more.
+pub(crate) const DIRTY_PAGES_MIN: u32 = 1024; // 4 MiB of 4 KiB pages
+/// See [`DIRTY_PAGES_MIN`].
+pub(crate) const DIRTY_PAGES_PART: u32 = 8;
+
+/// Spans of more slots are not meshed: with so many they overlap unless they are all but empty.
+pub(crate) const MAX_MESH_SLOTS: u32 = 256;
+
+/// Spans that one plan of a mesh pass looks at: its scratch memory is 32 to 90 bytes a span. More than
+/// one window of the search, so that all candidates of a class meet in a heap of some 60 MiB.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const PLAN_MAX_SPANS: usize = 16_000;
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const PLAN_MAX_SPANS: usize = 4;
+
+/// Pages that a pass looks at under one hold of a class lock when it collects candidates: some 10 microseconds.
+pub(crate) const PLAN_PAGES_PER_LOCK: u32 = 512;
+
+/// Free pages given back in one unit of a mesh step: some 10 to 100 microseconds.
+pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;
+
+/// Bitmap tests between two looks at the clock while a pass searches: some 10 microseconds.
+pub(crate) const SEARCH_TESTS_PER_LOOK: usize = 4096;
+
+/// The arena's address space, unless the embedder says otherwise. It costs address space only where commit is lazy.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const DEFAULT_ARENA_BYTES: usize = 64 << 30; // 64 GiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const DEFAULT_ARENA_BYTES: usize = 8 * 64;
+
+/// The metadata pool's address space is this part of the arena's, but at least [`METADATA_POOL_MIN_BYTES`].
+pub(crate) const METADATA_POOL_PART: usize = 256;
+/// See [`METADATA_POOL_PART`].
+pub(crate) const METADATA_POOL_MIN_BYTES: usize = 1 << 20; // 1 MiB
+
+/// The metadata pool grows by this much at a time.
+pub(crate) const METADATA_POOL_STEP_BYTES: usize = 64 << 10; // 64 KiB
+
+/// The arena is aligned to this, so that a platform may back it with huge pages.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const ARENA_ALIGN: usize = 2 << 20; // 2 MiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const ARENA_ALIGN: usize = 64;
+
+/// The part of the platform's mapping limit that one heap uses unless told otherwise: the program needs mappings too.
+pub(crate) const MAPPING_BUDGET_PART: usize = 4;
+
+const _: () = assert!(MAX_SMALL_ALIGN.is_power_of_two() && MIN_ALIGN.is_power_of_two());
+const _: () = assert!(MAX_SMALL_SIZE.is_multiple_of(MIN_ALIGN));
+const _: () = assert!(VECTOR_BYTES <= VECTOR_MAX_BYTES);
+const _: () = assert!(2 * VECTOR_MAX_BYTES < LOCAL_HEAP_BYTES);

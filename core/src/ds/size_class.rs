@@ -1,0 +1,255 @@
+//! Size classes: which slot size serves a layout, and how a span of a class is cut. Pure.
+//!
+//! Sizes step by 16 bytes up to 128, by a quarter of a doubling up to 1 KiB and again above 8 KiB, and by an eighth in
+//! between, where objects are large enough for rounding to cost and common enough for it to matter. A slot's alignment is
+//! the largest power of two that divides its size, so an over-aligned layout takes the next size that its alignment
+//! divides and never a page of its own.
+
+use core::alloc::Layout;
+
+use crate::base::config::{
+    MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART, MIN_ALIGN,
+};
+use crate::base::config::{VECTOR_BYTES, VECTOR_MAX_BYTES, VECTOR_MIN_SLOTS};
+use crate::base::units::SizeClass;
+
+/// How many classes there are.
+pub(crate) const CLASS_COUNT: usize = count_sizes();
+
+/// The slot size of each class in bytes, ascending.
+pub(crate) const SIZES: [u32; CLASS_COUNT] = make_sizes();
+
+/// From a size in steps of 16 bytes to its class, up to [`FINE_LIMIT`].
+static FINE: [u8; FINE_LIMIT / MIN_ALIGN + 1] = make_lookup(MIN_ALIGN);
+/// From a size in steps of 128 bytes to its class, above [`FINE_LIMIT`].
+static COARSE: [u8; MAX_SMALL_SIZE / COARSE_STEP + 1] = make_lookup(COARSE_STEP);
+
+const FINE_LIMIT: usize = if MAX_SMALL_SIZE < 1024 { MAX_SMALL_SIZE } else { 1024 };
+const COARSE_STEP: usize = 128;
+
+/// The distance from `size` to the next larger size.
+const fn step_above(size: usize) -> usize {
+    let doubling = 1 << (usize::BITS - 1 - size.leading_zeros());
+    match size {
+        0..128 => MIN_ALIGN,
+        1024..8192 => doubling / 8,
+        _ => doubling / 4,
+    }
+}
+
+const fn count_sizes() -> usize {
+    let (mut size, mut count) = (MIN_ALIGN, 1);
+    while size < MAX_SMALL_SIZE {
+        size += step_above(size);
+        count += 1;
+    }
+    count
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "sizes end at MAX_SMALL_SIZE")]
+const fn make_sizes() -> [u32; CLASS_COUNT] {
+    let mut sizes = [0; CLASS_COUNT];
+    let (mut size, mut index) = (MIN_ALIGN, 0);
+    while index < CLASS_COUNT {
+        sizes[index] = size as u32;
+        size += step_above(size);
+        index += 1;
+    }
+    sizes
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes, asserted below")]
+const fn make_lookup<const N: usize>(step: usize) -> [u8; N] {
+    let mut lookup = [0; N];
+    let (mut entry, mut class) = (0, 0);
+    while entry < N {
+        while (SIZES[class] as usize) < entry * step {
+            class += 1;
+        }
+        lookup[entry] = class as u8;
+        entry += 1;
+    }
+    lookup
+}
+
+const _: () = assert!(CLASS_COUNT < 250, "class numbers share a byte with the page map's other values");
+const _: () = assert!(SIZES[CLASS_COUNT - 1] as usize == MAX_SMALL_SIZE);
+
+/// The class whose slots hold `size` bytes, aligned to [`MIN_ALIGN`]; none above [`MAX_SMALL_SIZE`]. Size 0 is served as 1.
+#[inline]
+pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
+    if size <= FINE_LIMIT {
+        Some(SizeClass::new(FINE[size.div_ceil(MIN_ALIGN)]))
+    } else if size <= MAX_SMALL_SIZE {
+        Some(SizeClass::new(COARSE[size.div_ceil(COARSE_STEP)]))
+    } else {
+        None
+    }
+}
+
+/// The class that serves `layout`; none if the layout needs pages of its own.
+#[inline]
+pub(crate) fn of_layout(layout: Layout) -> Option<SizeClass> {
+    if layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { of_aligned(layout) }
+}
+
+/// The smallest class that holds the layout and whose size is a multiple of its alignment.
+#[inline]
+fn of_aligned(layout: Layout) -> Option<SizeClass> {
+    if layout.align() > MAX_SMALL_ALIGN {
+        return None;
+    }
+    let mask = layout.align() - 1;
+    let mut class = of_size((layout.size().max(1) + mask) & !mask)?;
+    while SIZES[class.index()] as usize & mask != 0 {
+        // A power of two is always met on the way, so the last class ends the loop.
+        #[expect(clippy::cast_possible_truncation, reason = "class numbers fit a byte")]
+        let next = class.index() as u8 + 1;
+        class = SizeClass::new(next);
+    }
+    Some(class)
+}
+
+/// How the spans of one class are cut, for one page size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Bytes from one slot to the next.
+    pub(crate) size: u32,
+    /// Slots of a span.
+    pub(crate) slots: u32,
+    /// Pages of a span.
+    pub(crate) pages: u32,
+    /// `2^40 / size`, rounded up: turns a division by `size` into a multiplication.
+    reciprocal: u64,
+}
+
+/// Bits behind the point of [`Cut::reciprocal`]. With offsets below 2^20 and sizes below 2^16 the quotient is exact.
+const RECIPROCAL_SHIFT: u32 = 40;
+
+impl Cut {
+    /// The cut of `class` on pages of `page_size` bytes: the fewest pages whose tail wastes at most one part in
+    /// [`MAX_TAIL_WASTE_PART`], or the best of those up to [`MAX_SPAN_PAGES`].
+    pub(crate) fn new(class: SizeClass, page_size: usize) -> Self {
+        let size = SIZES[class.index()] as usize;
+        let tail = |pages: usize| (pages * page_size) % size;
+        let fits = |pages: &usize| pages * page_size >= size;
+        let good = |pages: &usize| tail(*pages) * MAX_TAIL_WASTE_PART <= pages * page_size;
+        let longest = (MAX_SPAN_PAGES as usize).max(size.div_ceil(page_size));
+        let pages = (1..=longest)
+            .filter(fits)
+            .find(good)
+            .or_else(|| (1..=longest).filter(fits).min_by_key(|&pages| tail(pages) * longest / pages))
+            .expect("the longest span holds at least one slot");
+        #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
+        Self {
+            size: size as u32,
+            slots: (pages * page_size / size) as u32,
+            pages: pages as u32,
+            reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(size as u64),
+        }
+    }
+
+    /// The slot that the byte `offset` of a span lies in, and whether it is the slot's first byte.
+    #[inline]
+    pub(crate) fn slot_at(&self, offset: u32) -> (u32, bool) {
+        let slot = ((u64::from(offset) * self.reciprocal) >> RECIPROCAL_SHIFT) as u32;
+        (slot, slot * self.size == offset)
+    }
+
+    /// Words of a bitmap with one bit a slot.
+    #[inline]
+    pub(crate) const fn words(&self) -> usize {
+        (self.slots as usize).div_ceil(64)
+    }
+
+    /// Whether spans of this class can mesh. One with a single slot is either full or free; one with more slots than the
+    /// search takes (16-byte slots on pages of 8 KiB and more) would hardly ever find a partner.
+    pub(crate) const fn can_mesh(&self) -> bool {
+        self.slots > 1 && self.slots <= MAX_MESH_SLOTS
+    }
+
+    /// How many slots a shuffle vector of this class holds. 0: the class does without vectors.
+    pub(crate) fn vector_slots(&self) -> usize {
+        let size = self.size as usize;
+        (VECTOR_BYTES / size).max(VECTOR_MIN_SLOTS).min(VECTOR_MAX_BYTES / size)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{CLASS_COUNT, Cut, SIZES, of_layout, of_size};
+    use crate::base::config::{MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MIN_ALIGN};
+    use crate::base::units::SizeClass;
+    use core::alloc::Layout;
+    use quickcheck::quickcheck;
+
+    const PAGE_SIZES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+    fn classes() -> impl Iterator<Item = SizeClass> {
+        (0..CLASS_COUNT).map(|index| SizeClass::new(u8::try_from(index).expect("few classes")))
+    }
+
+    #[test]
+    fn every_size_has_the_smallest_class_that_holds_it() {
+        for size in 0..=MAX_SMALL_SIZE {
+            let class = of_size(size).expect("small").index();
+            assert!(SIZES[class] as usize >= size);
+            assert!(class == 0 || (SIZES[class - 1] as usize) < size);
+        }
+        assert_eq!(of_size(MAX_SMALL_SIZE + 1), None);
+        assert_eq!(of_size(usize::MAX), None);
+    }
+
+    #[test]
+    fn rounding_up_wastes_an_eighth_on_average() {
+        let sizes = MIN_ALIGN + 1..=MAX_SMALL_SIZE;
+        let wasted = |size: usize| {
+            let slot = SIZES[of_size(size).expect("small").index()] as usize;
+            (slot - size) as f64 / slot as f64
+        };
+        let average = sizes.clone().map(wasted).sum::<f64>() / sizes.count() as f64;
+        assert!(average <= 0.125, "{average}");
+    }
+
+    #[test]
+    fn spans_waste_little_and_hold_whole_slots() {
+        for page_size in PAGE_SIZES {
+            for class in classes() {
+                let cut = Cut::new(class, page_size);
+                let (used, all) = (cut.slots as usize * cut.size as usize, cut.pages as usize * page_size);
+                assert!(used <= all && cut.slots > 0, "{cut:?}");
+                assert!((all - used) * 8 <= all, "{cut:?} wastes more than an eighth");
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_offset_finds_its_slot_exactly() {
+        for page_size in PAGE_SIZES {
+            for class in classes() {
+                let cut = Cut::new(class, page_size);
+                for slot in 0..cut.slots {
+                    let start = slot * cut.size;
+                    assert_eq!(cut.slot_at(start), (slot, true));
+                    assert_eq!(cut.slot_at(start + 1), (slot, false));
+                    assert_eq!(cut.slot_at(start + cut.size - 1), (slot, false));
+                }
+            }
+        }
+    }
+
+    quickcheck! {
+        fn a_layout_gets_aligned_slots_that_hold_it(size: usize, align_bits: u8) -> bool {
+            let size = size % (MAX_SMALL_SIZE + 2);
+            let align = 1usize << (align_bits % 14);
+            let layout = Layout::from_size_align(size, align).expect("small");
+            match of_layout(layout) {
+                Some(class) => {
+                    let slot = SIZES[class.index()] as usize;
+                    slot >= size && slot.is_multiple_of(align) && slot < 2 * size.max(align).max(MIN_ALIGN)
+                }
+                None => align > MAX_SMALL_ALIGN || size.next_multiple_of(align) > MAX_SMALL_SIZE,
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Large objects: page runs of their own in the arena, for layouts that no size class serves.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::base::error::{AllocError, Misuse, MisuseKind};
+use crate::base::units::{PageIndex, PageRun};
+use crate::heap::Heap;
+use crate::page_heap::{Content, Fit, PageKind, PageRecord};
+use crate::platform::Platform;
+
+impl<P: Platform> Heap<P> {
+    /// A large object for `layout`; with [`Content::Zero`] all its bytes are zero.
+    ///
+    /// # Errors
+    /// As for [`Heap::alloc`].
+    #[cold]
+    pub(crate) fn alloc_large(&self, layout: Layout, content: Content) -> Result<NonNull<u8>, AllocError> {
+        let fit = self.fit_for(layout, content)?;
+        let (run, found) = match self.take_large(fit) {
+            Err(AllocError::OutOfMemory) => {
+                self.arena().reclaim();
+                self.take_large(fit)?
+            }
+            other => other?,
+        };
+        let object = self.arena().map().address_of(run.start);
+        if content == Content::Zero && found == Content::Old {
+            // SAFETY: the run is ours alone and holds the layout's size.
+            unsafe { object.write_bytes(0, layout.size()) };
+        }
+        Ok(object)
+    }
+
+    /// The run that `layout` needs.
+    fn fit_for(&self, layout: Layout, prefer: Content) -> Result<Fit, AllocError> {
+        let map = self.arena().map();
+        let count = self.pages_for(layout.size())?;
+        let align = u32::try_from(layout.align().div_ceil(map.page_size())).map_err(|_| AllocError::TooLarge)?;
+        if align > map.pages() {
+            return Err(AllocError::TooLarge);
+        }
+        let phase = (map.base().addr().get() / map.page_size()) % align as usize;
+        Ok(Fit { count, align, phase: u32::try_from(phase).map_err(|_| AllocError::TooLarge)?, prefer })
+    }
+
+    fn pages_for(&self, size: usize) -> Result<u32, AllocError> {
+        let map = self.arena().map();
+        let count = u32::try_from(size.max(1).div_ceil(map.page_size())).map_err(|_| AllocError::TooLarge)?;
+        if count > map.pages() { Err(AllocError::TooLarge) } else { Ok(count) }
+    }
+
+    fn take_large(&self, fit: Fit) -> Result<(PageRun, Content), AllocError> {
+        let map = self.arena().map();
+        let (run, content) = {
+            let mut pages = self.arena().page_heap();
+            let (run, content) = pages.take(map, fit).ok_or(AllocError::OutOfMemory)?;
+            map.set_kinds(run, PageKind::LargeTail);
+            map.set_kinds(PageRun::new(run.start, 1), PageKind::LargeHead);
+            // SAFETY: the page-heap lock is held, and the page is a large object's.
+            unsafe { map.set_record(run.start, PageRecord::Large { pages: run.count }) };
+            (run, content)
+        };
+        if content == Content::Zero {
+            // SAFETY: the pages are the arena's and show their own memory.
+            if let Err(error) = unsafe { self.arena().platform().commit(run) } {
+                let mut pages = self.arena().page_heap();
+                pages.detach(map, run);
+                pages.insert(map, run, Content::Zero);
+                return Err(error.into());
+            }
+        }
+        Ok((run, content))
+    }
+
+    /// The run of the large object that starts at `object`. Under the page-heap lock.
+    fn large_run(&self, object: NonNull<u8>) -> Result<PageRun, Misuse> {
+        let map = self.arena().map();
+        let misuse = |kind| Misuse { address: object.addr().get(), kind };
+        let page = map.page_of(object).ok_or(misuse(MisuseKind::NotOurs))?;
+        match map.kind(page) {
+            PageKind::LargeHead if map.offset_in(page, object) == 0 => {}
+            PageKind::LargeHead | PageKind::LargeTail => return Err(misuse(MisuseKind::Interior)),
+            PageKind::Small(_) => return Err(misuse(MisuseKind::WrongLayout)),
+            PageKind::Free => return Err(misuse(MisuseKind::NotOurs)),
+        }
+        // SAFETY: the caller holds the page-heap lock, and the page is a large object's.
+        let PageRecord::Large { pages } = (unsafe { map.record(page) }) else {
+            unreachable!("I2: a large object starts with its record");
+        };
+        Ok(PageRun::new(page, pages))
+    }
+
+    /// Frees the large object that starts at `object`.
+    ///
+    /// # Errors
+    /// No large object starts there.
+    #[cold]
+    pub(crate) fn free_large(&self, object: NonNull<u8>) -> Result<(), Misuse> {
+        let surplus = {
+            let mut pages = self.arena().page_heap();
+            let run = self.large_run(object)?;
+            pages.free(self.arena().map(), run);
+            pages.surplus_dirty()
+        };
+        if surplus > 0 {
+            // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
+            let _ = self.arena().purge(surplus);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the large object that starts at `object`.
+    pub(crate) fn large_size(&self, object: NonNull<u8>) -> Result<usize, Misuse> {
+        let _pages = self.arena().page_heap();
+        Ok(self.large_run(object)?.count as usize * self.arena().map().page_size())
+    }
+
+    /// Whether the large object at `object` could be given room for `size` bytes where it is; then it now has it.
+    pub(crate) fn resize_large(&self, object: NonNull<u8>, size: usize) -> bool {
+        let Ok(count) = self.pages_for(size) else { return false };
+        let map = self.arena().map();
+        let mut pages = self.arena().page_heap();
+        let Ok(run) = self.large_run(object) else { return false };
+        if count < run.count {
+            let tail = PageRun::new(run.start.plus(count), run.count - count);
+            pages.free(map, tail);
+        } else if count > run.count {
+            if pages.extend(map, run, count - run.count).is_none() {
+                return false;
+            }
+            map.set_kinds(PageRun::new(run.end(), count - run.count), PageKind::LargeTail);
+        }
+        // SAFETY: the page-heap lock is held, and the page is a large object's.
+        unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
+        true
+    }
+
+    /// The large objects' pages, for statistics: the run that starts at `page`. Under the page-heap lock.
+    pub(crate) fn large_pages(&self, page: PageIndex) -> u32 {
+        self.large_run(self.arena().map().address_of(page)).map_or(0, |run| run.count)
+    }
+}

@@ -1,0 +1,275 @@
+//! The heap as a value: created, shared, used and dropped by its embedder. See the crate docs for the tour.
+
+#[cfg(feature = "check")]
+mod check;
+pub(crate) mod large;
+pub(crate) mod statistics;
+pub(crate) mod walk;
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::NonNull;
+
+use crate::base::error::{AllocError, Misuse, MisuseKind, PlatformError};
+use crate::base::units::SizeClass;
+use crate::ds::size_class::of_layout;
+use crate::local_heap::LocalHeap;
+use crate::mesh::pass::MeshPass;
+use crate::mesh::{MeshBudget, MeshStep};
+use crate::page_heap::{Content, PageKind};
+use crate::platform::Platform;
+use crate::span::arena::{Arena, Options};
+
+/// A heap that gives fragmented memory back without moving objects.
+///
+/// It is shared by reference: any thread may allocate and free, through a [`LocalHeap`] of its own (fast, mostly without
+/// locks) or through the heap itself (a lock for each call). Any of them may free any object of the heap. Heaps are
+/// independent of each other. **Dropping a heap gives all of its memory back**, live objects included, so the embedder must
+/// not touch them afterwards.
+///
+/// Nothing happens behind the embedder's back: no threads, no signals, no statics. Memory comes back when
+/// [`Heap::mesh_at_safepoint`] or [`Heap::purge`] is called.
+pub struct Heap<P: Platform> {
+    pass: MeshPass,
+    arena: Arena<P>,
+}
+
+impl<P: Platform> fmt::Debug for Heap<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+/// What a pointer into the heap points to the start of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Located {
+    /// A slot of this class.
+    Small(SizeClass),
+    /// A large object.
+    Large,
+}
+
+impl<P: Platform> Heap<P> {
+    /// A heap on `platform` with the default [`Options`].
+    ///
+    /// # Errors
+    /// The platform has no room for even the smallest arena or its tables.
+    pub fn new(platform: P) -> Result<Self, AllocError> {
+        Self::with_options(platform, Options::default())
+    }
+
+    /// A heap on `platform`, set up as `options` say.
+    ///
+    /// # Errors
+    /// As for [`Heap::new`].
+    pub fn with_options(platform: P, options: Options) -> Result<Self, AllocError> {
+        Ok(Self { pass: MeshPass::new(), arena: Arena::new(platform, options)? })
+    }
+
+    /// A handle for the calling thread, with a fast path of its own.
+    pub fn local(&self) -> LocalHeap<&Self> {
+        LocalHeap::new(self)
+    }
+
+    /// The platform that the heap was made on.
+    pub fn platform(&self) -> &P {
+        self.arena.platform()
+    }
+
+    pub(crate) const fn arena(&self) -> &Arena<P> {
+        &self.arena
+    }
+
+    /// An object that holds `layout`, uninitialised; a size of zero gives an object of its own, too. Takes a lock: threads
+    /// that allocate much do so through a [`LocalHeap`].
+    ///
+    /// # Errors
+    /// See [`AllocError`]; the heap is as before.
+    pub fn alloc(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        match of_layout(layout) {
+            Some(class) => Ok(self.arena.claim_one(class)?.0),
+            None => self.alloc_large(layout, Content::Old),
+        }
+    }
+
+    /// An object that holds `layout`, all its bytes zero. Pages that are known to be zero are not touched.
+    ///
+    /// # Errors
+    /// As for [`Heap::alloc`].
+    pub fn alloc_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let Some(class) = of_layout(layout) else {
+            return self.alloc_large(layout, Content::Zero);
+        };
+        let (object, content) = self.arena.claim_one(class)?;
+        if content == Content::Old {
+            // SAFETY: the slot was just claimed and holds the layout's size.
+            unsafe { object.write_bytes(0, layout.size()) };
+        }
+        Ok(object)
+    }
+
+    /// Frees an object.
+    ///
+    /// A wrong pointer is not freed, but counted and reported to [`Options::on_misuse`].
+    ///
+    /// # Safety
+    /// `object` must be a live object of this heap, allocated (or last reallocated) with a layout of the same size and
+    /// alignment, and not be used afterwards.
+    pub unsafe fn dealloc(&self, object: NonNull<u8>, layout: Layout) {
+        match of_layout(layout) {
+            Some(class) => self.release_one(class, object),
+            None => {
+                if let Err(misuse) = self.free_large(object) {
+                    self.arena.report(misuse);
+                }
+            }
+        }
+    }
+
+    /// Frees an object whose layout the caller does not know.
+    ///
+    /// # Errors
+    /// Nothing is freed if the pointer is no live object of this heap; see [`Misuse`].
+    ///
+    /// # Safety
+    /// If `object` is a live object of the heap, it must not be used afterwards.
+    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Misuse> {
+        match self.locate(object)? {
+            Located::Small(class) => self.arena.release_one(class, object),
+            Located::Large => self.free_large(object),
+        }
+    }
+
+    pub(crate) fn release_one(&self, class: SizeClass, object: NonNull<u8>) {
+        if let Err(misuse) = self.arena.release_one(class, object) {
+            self.arena.report(misuse);
+        }
+    }
+
+    /// Makes an object larger or smaller: in place if its slot or its pages allow, else by a copy. The alignment stays.
+    ///
+    /// # Errors
+    /// As for [`Heap::alloc`]; the object is then as it was.
+    ///
+    /// # Safety
+    /// As for [`Heap::dealloc`] with `layout`; on success only the returned pointer may be used.
+    pub unsafe fn realloc(
+        &self,
+        object: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let new_layout = Layout::from_size_align(new_size, layout.align()).map_err(|_| AllocError::TooLarge)?;
+        // SAFETY: the caller keeps the same contract.
+        if unsafe { self.resize_in_place(object, layout, new_layout) } {
+            return Ok(object);
+        }
+        let moved = self.alloc(new_layout)?;
+        let kept = layout.size().min(new_size);
+        // SAFETY: both objects hold at least `kept` bytes, and they are two.
+        unsafe { moved.copy_from_nonoverlapping(object, kept) };
+        // SAFETY: the caller gave the object up.
+        unsafe { self.dealloc(object, layout) };
+        Ok(moved)
+    }
+
+    /// Whether `object`, allocated with `layout`, could be made to hold `new_layout` where it is; then it now does.
+    ///
+    /// # Safety
+    /// As for [`Heap::realloc`].
+    pub(crate) unsafe fn resize_in_place(&self, object: NonNull<u8>, layout: Layout, new_layout: Layout) -> bool {
+        match (of_layout(layout), of_layout(new_layout)) {
+            (Some(old), Some(new)) => old == new,
+            (None, None) => self.resize_large(object, new_layout.size()),
+            _ => false,
+        }
+    }
+
+    /// What `object` points to the start of, as the page map alone tells: right for live objects, and for other pointers
+    /// never more than a slot of the heap.
+    #[inline]
+    pub(crate) fn locate(&self, object: NonNull<u8>) -> Result<Located, Misuse> {
+        let misuse = |kind| Misuse { address: object.addr().get(), kind };
+        let map = self.arena.map();
+        let page = map.page_of(object).ok_or(misuse(MisuseKind::NotOurs))?;
+        match map.kind(page) {
+            PageKind::Small(class) => {
+                let cut = self.arena.cut(class);
+                let head = map.span_head(page, cut.pages);
+                #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
+                let (slot, exact) = cut.slot_at(map.offset_in(head, object) as u32);
+                if exact && slot < cut.slots { Ok(Located::Small(class)) } else { Err(misuse(MisuseKind::Interior)) }
+            }
+            PageKind::LargeHead if map.offset_in(page, object) == 0 => Ok(Located::Large),
+            PageKind::LargeHead | PageKind::LargeTail => Err(misuse(MisuseKind::Interior)),
+            PageKind::Free => Err(misuse(MisuseKind::NotOurs)),
+        }
+    }
+
+    /// Whether `object` points to the start of a slot of `class`: what debug builds ask before a free.
+    pub(crate) fn is_of_class(&self, object: NonNull<u8>, class: SizeClass) -> bool {
+        matches!(self.locate(object), Ok(Located::Small(found)) if found == class)
+    }
+
+    /// Bytes that a live object can really hold, at least its layout's size.
+    ///
+    /// # Errors
+    /// The pointer is no live object of this heap; see [`Misuse`].
+    pub fn usable_size(&self, object: NonNull<u8>) -> Result<usize, Misuse> {
+        match self.locate(object)? {
+            Located::Small(class) => {
+                self.arena.class(class).spans.check_taken(self.arena.map(), object)?;
+                Ok(self.arena.cut(class).size as usize)
+            }
+            Located::Large => self.large_size(object),
+        }
+    }
+
+    /// Whether `pointer` points into a span or a large object of this heap, be it to the start of an object or not. A free
+    /// slot counts: its page is the heap's.
+    pub fn contains(&self, pointer: NonNull<u8>) -> bool {
+        let map = self.arena.map();
+        map.page_of(pointer).is_some_and(|page| map.kind(page) != PageKind::Free)
+    }
+
+    /// One bounded step of meshing: lays spans whose live objects do not overlap onto the same physical pages and gives the
+    /// freed pages back to the system. No object moves and no byte of one changes. Call it again until
+    /// [`MeshStep::end`] says that the pass is done.
+    ///
+    /// Other threads may allocate and free meanwhile, as long as they do not write to objects. Only one step runs at a
+    /// time: a second one returns at once, with [`crate::StepEnd::Busy`].
+    ///
+    /// A step looks at the budget between units of work of some 10 to 50 microseconds. A call of the platform that fails
+    /// ends the step with [`crate::StepEnd::Refused`]; the heap is whole and everything meshed so far stays meshed.
+    ///
+    /// # Safety
+    /// The caller must stand at a *safepoint*: until the call returns, no thread writes to any object of this heap, nor does
+    /// the kernel or a device on a thread's behalf. Reads are fine.
+    pub unsafe fn mesh_at_safepoint(&self, budget: MeshBudget) -> MeshStep {
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.pass.step(&self.arena, budget) }
+    }
+
+    /// Gives all free pages back to the system, and slots that wait in depots to their spans. Returns how many bytes went
+    /// back.
+    ///
+    /// # Errors
+    /// The platform's code; the heap is whole, and the pages that could not be given back stay free.
+    pub fn purge(&self) -> Result<usize, PlatformError> {
+        self.arena.drain_depots();
+        self.arena.retry_parted();
+        let pages = self.arena.purge(u32::MAX)?;
+        Ok(pages as usize * self.arena.map().page_size())
+    }
+
+    /// Changes how many mappings meshing may use beyond the first. Mappings in use above it stay until their objects die.
+    pub fn set_mapping_budget(&self, mappings: usize) {
+        self.arena.page_heap().mappings_mut().set_budget(mappings);
+    }
+}
+
+impl<P: Platform> Drop for Heap<P> {
+    fn drop(&mut self) {
+        self.pass.abandon(&self.arena);
+    }
+}

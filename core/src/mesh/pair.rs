@@ -1,0 +1,237 @@
+//! The protocol that lays one span, the *source*, with its aliases, onto another, the *keeper*.
+//!
+//! ```text
+//!  class lock   hold both (Busy)        read bits         link                 read ..          settle both
+//!  ────────────────█──────────────────────█────────────────█─────────────────────█── ... ──────────█───────────▶
+//!  no lock                                   copy · alias      (next member)          purge source
+//! ```
+//!
+//! Busy spans are on no list, so nobody claims from them; releases go on and only clear bits. Each member of the source's
+//! group (its aliases, then itself) moves for itself: its live slots are copied to the same offsets of the keeper, its
+//! addresses are aliased, and then it is linked to the keeper with the slots that are live *then*. When a call fails, what
+//! has moved stays moved and the rest stays with the source: nothing has to be undone.
+
+use crate::base::error::PlatformError;
+use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::page_heap::{PageKind, PageRecord};
+use crate::platform::Platform;
+use crate::span::arena::{Arena, Class};
+use crate::span::bits::{GroupBits, MAX_WORDS, set_bits, union};
+use crate::span::class_spans::slot_address;
+use crate::span::emptied::Emptied;
+
+/// What became of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The source's pages were given back; `mappings` were added.
+    Meshed { mappings: usize },
+    /// The two overlap, or one of them is gone or full: the plan is stale here.
+    Stale,
+    /// The step's allowance of mappings does not reach.
+    NoAllowance,
+    /// The heap's mapping budget does not reach (I7).
+    NoBudget,
+    /// The platform refused a call. With `meshed`, only the source's pages could not be given back.
+    Refused(PlatformError),
+}
+
+/// One pair at work: both spans are held.
+struct Pair<'a, P: Platform> {
+    arena: &'a Arena<P>,
+    class: SizeClass,
+    keeper: PageIndex,
+    source: PageIndex,
+    /// Mappings that may still be added.
+    allowance: usize,
+    added: usize,
+}
+
+/// Lays the source onto the keeper, if they (still) fit. `allowance` bounds the mappings added.
+///
+/// # Safety
+/// No thread may write to objects of the heap until it returns (see [`crate::Heap::mesh_at_safepoint`]), and no other mesh
+/// may run.
+pub(crate) unsafe fn mesh<P: Platform>(
+    arena: &Arena<P>,
+    class: SizeClass,
+    keeper: PageIndex,
+    source: PageIndex,
+    allowance: usize,
+) -> Outcome {
+    let Some(mut pair) = Pair::hold(arena, class, keeper, source, allowance) else {
+        return Outcome::Stale;
+    };
+    // SAFETY: by the function's contract.
+    let outcome = unsafe { pair.move_members() };
+    pair.settle();
+    outcome
+}
+
+impl<'a, P: Platform> Pair<'a, P> {
+    /// Partial -> Busy for both, if they fit.
+    fn hold(
+        arena: &'a Arena<P>,
+        class: SizeClass,
+        keeper: PageIndex,
+        source: PageIndex,
+        allowance: usize,
+    ) -> Option<Self> {
+        let mut guard = arena.class(class);
+        let keeper_bits = candidate(arena, &guard, class, keeper)?;
+        let source_bits = candidate(arena, &guard, class, source)?;
+        let overlap = keeper_bits.iter().zip(&source_bits).any(|(a, b)| a & b != 0);
+        if overlap || keeper == source {
+            return None;
+        }
+        guard.spans.hold(arena.map(), keeper);
+        guard.spans.hold(arena.map(), source);
+        Some(Self { arena, class, keeper, source, allowance, added: 0 })
+    }
+
+    /// Moves the source's aliases one by one, then the source itself.
+    ///
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn move_members(&mut self) -> Outcome {
+        // Bounded by the slots of a span: each alias has a live slot.
+        while let Some(alias) = self.first_alias() {
+            // SAFETY: by the function's contract.
+            if let Err(outcome) = unsafe { self.move_addresses(alias) } {
+                return outcome;
+            }
+            self.arena.class(self.class).spans.link_member(self.arena.map(), alias, self.source, self.keeper, false);
+        }
+        if self.own_bits(self.source).iter().all(|&bits| bits == 0) {
+            // Nothing of its own is left, so there is nothing to show: `settle` frees its pages.
+            return Outcome::Meshed { mappings: self.added };
+        }
+        // SAFETY: by the function's contract.
+        if let Err(outcome) = unsafe { self.move_addresses(self.source) } {
+            return outcome;
+        }
+        let run = self.run(self.source);
+        // SAFETY: the source's addresses show the keeper's pages now, as do those of its former aliases (I6).
+        let purged = unsafe { self.arena.platform().purge(run) };
+        {
+            let mut guard = self.arena.class(self.class);
+            guard.spans.link_member(self.arena.map(), self.source, self.source, self.keeper, purged.is_err());
+            self.arena.page_heap().note_alias(run, purged.is_err());
+        }
+        purged.map_or_else(Outcome::Refused, |()| Outcome::Meshed { mappings: self.added })
+    }
+
+    fn first_alias(&self) -> Option<PageIndex> {
+        let guard = self.arena.class(self.class);
+        let source = guard.spans.keeper(self.arena.map(), self.source).expect("a busy span stays a keeper");
+        source.aliases.get()
+    }
+
+    fn run(&self, head: PageIndex) -> PageRun {
+        PageRun::new(head, self.arena.cut(self.class).pages)
+    }
+
+    /// Copies the live slots of `member` to the keeper's pages and makes the member's addresses show these.
+    ///
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
+        let run = self.run(member);
+        let was_alias = member != self.source;
+        let added = {
+            let mut pages = self.arena.page_heap();
+            let budget = pages.mappings().budget();
+            let in_use = pages.mappings().in_use();
+            pages.mappings_mut().add(run, self.allowance).ok_or(if in_use + 2 > budget {
+                Outcome::NoBudget
+            } else {
+                Outcome::NoAllowance
+            })?
+        };
+        // SAFETY: by the function's contract nobody writes to the member's objects meanwhile.
+        unsafe { self.copy_live_slots(member) };
+        // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
+        if let Err(error) = unsafe { self.arena.platform().alias(run, self.keeper) } {
+            if !was_alias {
+                self.arena.page_heap().mappings_mut().remove(run);
+            }
+            return Err(Outcome::Refused(error));
+        }
+        self.allowance -= added;
+        self.added += added;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn copy_live_slots(&self, member: PageIndex) {
+        let (map, cut) = (self.arena.map(), self.arena.cut(self.class));
+        for (word, &bits) in self.own_bits(member).iter().enumerate().take(cut.words()) {
+            for bit in set_bits(bits) {
+                let slot = 64 * word as u32 + bit;
+                let (from, to) = (slot_address(map, cut, member, slot), slot_address(map, cut, self.keeper, slot));
+                // SAFETY: both slots lie in spans of this class; the keeper's is free in its whole group (I4) and nobody
+                // claims from a busy span; the member's is stable by the function's contract.
+                unsafe { to.copy_from_nonoverlapping(from, cut.size as usize) };
+            }
+        }
+    }
+
+    fn own_bits(&self, member: PageIndex) -> GroupBits {
+        let _guard = self.arena.class(self.class);
+        let words = self.arena.cut(self.class).words();
+        let mut bits = [0; MAX_WORDS];
+        for (word, bits) in bits.iter_mut().enumerate().take(words) {
+            // SAFETY: the class lock is held.
+            *bits = unsafe { self.arena.map().word(member, word) };
+        }
+        bits
+    }
+
+    /// Busy -> Partial, Full or free for the keeper, and for the source if it is a keeper still.
+    fn settle(&self) {
+        let map = self.arena.map();
+        let mut guard = self.arena.class(self.class);
+        let mut emptied = Emptied::new(self.arena.cut(self.class).pages);
+        guard.spans.settle(map, self.keeper, &mut emptied);
+        if guard.spans.keeper(map, self.source).is_some() {
+            guard.spans.settle(map, self.source, &mut emptied);
+        }
+        self.arena.give_back(guard, emptied);
+    }
+}
+
+/// The taken slots of the whole group at `head`, if it is a partial span of `class` (kept on a list, so not at work).
+pub(crate) fn candidate<P: Platform>(
+    arena: &Arena<P>,
+    guard: &Class,
+    class: SizeClass,
+    head: PageIndex,
+) -> Option<GroupBits> {
+    let (map, cut) = (arena.map(), arena.cut(class));
+    if map.kind(head) != PageKind::Small(class) || map.span_head(head, cut.pages) != head {
+        return None;
+    }
+    let keeper = guard.spans.keeper(map, head)?;
+    keeper.place.list()?;
+    // SAFETY: `guard` shows that the class lock is held.
+    Some(unsafe { union(map, head, keeper.aliases, cut.words()) })
+}
+
+/// How many aliases the group at `head` has, up to `most`: what moving it costs.
+pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex, most: usize) -> usize {
+    let guard = arena.class(class);
+    if candidate(arena, &guard, class, head).is_none() {
+        return 0;
+    }
+    let mut link = guard.spans.keeper(arena.map(), head).map_or(PageLink::NONE, |keeper| keeper.aliases);
+    let mut count = 0;
+    while let (Some(page), true) = (link.get(), count < most) {
+        count += 1;
+        // SAFETY: the class lock is held, and aliases are of their keeper's class.
+        link = match unsafe { arena.map().record(page) } {
+            PageRecord::Alias { next, .. } => next,
+            _ => PageLink::NONE,
+        };
+    }
+    count
+}

@@ -1,0 +1,172 @@
+//! How many mappings of the system the arena takes, counted by its borders: where neighbouring pages cannot lie in one
+//! mapping. An arena without aliases is one mapping; a scattered alias adds two borders, one beside another alias adds one,
+//! a run of pages that one call aliased adds two for all of it. Where the system happens to join neighbours, the count is
+//! above the truth, never below.
+
+use bitvec::order::Lsb0;
+use bitvec::slice::BitSlice;
+use core::ptr::NonNull;
+
+use crate::base::units::PageRun;
+
+/// The borders. Guarded by the page-heap lock.
+#[derive(Debug)]
+pub(crate) struct Mappings {
+    /// First one bit a page: whether it is an alias. Then one bit a page: whether a border lies before it.
+    words: NonNull<u64>,
+    pages: usize,
+    in_use: usize,
+    budget: usize,
+}
+
+// SAFETY: the words are this structure's own.
+unsafe impl Send for Mappings {}
+
+/// Words of one of the two bit tables.
+const fn table_words(pages: usize) -> usize {
+    (pages + 1).div_ceil(64)
+}
+
+impl Mappings {
+    /// Bytes of memory for `pages` pages.
+    pub(crate) const fn bytes(pages: u32) -> usize {
+        2 * table_words(pages as usize) * size_of::<u64>()
+    }
+
+    /// No aliases yet.
+    ///
+    /// # Safety
+    /// `words` must be [`Mappings::bytes`] of zeroed memory, this structure's alone, for as long as it lives.
+    pub(crate) unsafe fn new(words: NonNull<u64>, pages: u32, budget: usize) -> Self {
+        Self { words, pages: pages as usize, in_use: 0, budget }
+    }
+
+    fn tables(&mut self) -> (&mut BitSlice<u64, Lsb0>, &mut BitSlice<u64, Lsb0>) {
+        let words = table_words(self.pages);
+        // SAFETY: the memory holds twice as many words, by `new`'s contract, and `&mut self` is exclusive.
+        let all = unsafe { core::slice::from_raw_parts_mut(self.words.as_ptr(), 2 * words) };
+        let (aliases, borders) = all.split_at_mut(words);
+        (BitSlice::from_slice_mut(aliases), BitSlice::from_slice_mut(borders))
+    }
+
+    /// Mappings beyond the first that the arena takes.
+    pub(crate) const fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// The most that `in_use` may become (I7).
+    pub(crate) const fn budget(&self) -> usize {
+        self.budget
+    }
+
+    /// Changes the budget. Mappings in use above it stay; none are added.
+    pub(crate) const fn set_budget(&mut self, budget: usize) {
+        self.budget = budget;
+    }
+
+    /// Counts `run` as one alias, before the call that makes it one; false if the budget or `allowance`, what the caller
+    /// may still add, does not reach. Returns what it added.
+    pub(crate) fn add(&mut self, run: PageRun, allowance: usize) -> Option<usize> {
+        let (from, to) = (run.start.as_usize(), run.end().as_usize());
+        let (in_use, budget) = (self.in_use, self.budget);
+        let (aliases, borders) = self.tables();
+        let before = borders[from..=to].count_ones();
+        let added = 2_usize.saturating_sub(before);
+        if added > allowance || in_use + added > budget {
+            return None;
+        }
+        aliases[from..to].fill(true);
+        borders[from..=to].fill(false);
+        // The arena's two ends are borders of the reservation already, but neighbours may be mapped there.
+        borders.set(from, true);
+        borders.set(to, true);
+        self.in_use = in_use + 2 - before;
+        Some(added)
+    }
+
+    /// Counts `run` as showing its own pages again.
+    pub(crate) fn remove(&mut self, run: PageRun) {
+        let (from, to) = (run.start.as_usize(), run.end().as_usize());
+        let in_use = self.in_use;
+        let (aliases, borders) = self.tables();
+        let before = borders[from..=to].count_ones();
+        aliases[from..to].fill(false);
+        borders[from..=to].fill(false);
+        let first = from > 0 && aliases[from - 1];
+        let last = aliases[to];
+        borders.set(from, first);
+        borders.set(to, last);
+        self.in_use = in_use + usize::from(first) + usize::from(last) - before;
+    }
+
+    /// Whether `page` is counted as an alias.
+    #[cfg(feature = "check")]
+    pub(crate) fn is_alias(&mut self, page: crate::base::units::PageIndex) -> bool {
+        self.tables().0[page.as_usize()]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Mappings;
+    use crate::base::units::{PageIndex, PageRun};
+    use core::ptr::NonNull;
+    use quickcheck::quickcheck;
+    use std::vec::Vec;
+
+    const PAGES: u32 = 70;
+
+    /// Mappings by their definition: each page shows `Some(call)` of the call that aliased it, or its own memory.
+    fn borders(shown: &[Option<usize>]) -> usize {
+        let own_ends = [None];
+        let all: Vec<_> = own_ends.iter().chain(shown).chain(&own_ends).collect();
+        all.windows(2).filter(|pair| pair[0] != pair[1]).count()
+    }
+
+    quickcheck! {
+        fn borders_are_counted_exactly(calls: Vec<(bool, u8, u8)>) -> bool {
+            let mut words = [0u64; 8];
+            assert!(Mappings::bytes(PAGES) <= size_of_val(&words));
+            let start = NonNull::new(words.as_mut_ptr()).expect("an array");
+            // SAFETY: the array is zeroed, large enough and used by nothing else.
+            let mut mappings = unsafe { Mappings::new(start, PAGES, usize::MAX) };
+            let mut shown = [None; PAGES as usize];
+            for (call, &(alias, from, count)) in calls.iter().enumerate() {
+                let from = u32::from(from) % PAGES;
+                let count = (u32::from(count) % 5 + 1).min(PAGES - from);
+                let run = PageRun::new(PageIndex::new(from), count);
+                // An alias replaces whole aliases or own pages, as spans do: cut what it would split.
+                let (low, high) = (from as usize, (from + count) as usize);
+                let splits = |at: usize| at > 0 && at < PAGES as usize && shown[at - 1].is_some() && shown[at - 1] == shown[at];
+                if splits(low) || splits(high) {
+                    continue;
+                }
+                if alias {
+                    mappings.add(run, usize::MAX).expect("no budget");
+                    shown[low..high].fill(Some(call));
+                } else {
+                    mappings.remove(run);
+                    shown[low..high].fill(None);
+                }
+                if mappings.in_use() != borders(&shown) {
+                    return false;
+                }
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn the_budget_and_the_allowance_hold() {
+        let mut words = [0u64; 8];
+        let start = NonNull::new(words.as_mut_ptr()).expect("an array");
+        // SAFETY: the array is zeroed, large enough and used by nothing else.
+        let mut mappings = unsafe { Mappings::new(start, PAGES, 3) };
+        let page = |index| PageRun::new(PageIndex::new(index), 1);
+        assert_eq!(mappings.add(page(5), 1), None, "two borders exceed an allowance of one");
+        assert_eq!(mappings.add(page(5), 2), Some(2));
+        assert_eq!(mappings.add(page(9), 2), None, "four borders exceed a budget of three");
+        assert_eq!(mappings.add(page(6), 2), Some(1), "a neighbour adds one");
+        assert_eq!(mappings.in_use(), 3);
+    }
+}

@@ -1,0 +1,371 @@
+//! What every page of the arena belongs to: one *kind* byte a page that anyone may read, and one 16-byte *record* and one
+//! bitmap a page that belong to whoever the kind names.
+//!
+//! | kind | who may touch the page's record and bitmap |
+//! |---|---|
+//! | `Free` | the holder of the page-heap lock; in transit: reads by it, writes by it for the owning thread |
+//! | `Small(c)` | the holder of class lock `c` |
+//! | `LargeHead`, `LargeTail` | the holder of the page-heap lock |
+//!
+//! A kind changes only under the page-heap lock and, from or to `Small(c)`, class lock `c` as well (I2). So the holder of
+//! either lock sees it stable, and a lookup without a lock is right for a pointer that its caller holds (its page cannot
+//! change kind under a live object) and merely some value for others.
+//!
+//! # Why this way
+//! A mesh changes neither kinds nor the alias's record of its own live slots; it only links records. Records of one span
+//! are found from any of its pages. Bitmaps lie in planes (word 0, word 1, the rest), as most classes need only word 0
+//! and a plane that nobody touches takes no memory.
+
+use core::ptr::NonNull;
+
+use crate::base::config::MIN_ALIGN;
+use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
+use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::ds::table::{Table, ZeroValid};
+
+/// What a page is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageKind {
+    /// No object lies here.
+    Free,
+    /// A page of a span of this class.
+    Small(SizeClass),
+    /// The first page of a large object.
+    LargeHead,
+    /// A further page of a large object.
+    LargeTail,
+}
+
+const FREE: u8 = 0;
+const LARGE_TAIL: u8 = 254;
+const LARGE_HEAD: u8 = 255;
+
+impl PageKind {
+    const fn to_byte(self) -> u8 {
+        match self {
+            Self::Free => FREE,
+            #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 250 classes")]
+            Self::Small(class) => class.index() as u8 + 1,
+            Self::LargeTail => LARGE_TAIL,
+            Self::LargeHead => LARGE_HEAD,
+        }
+    }
+
+    const fn from_byte(byte: u8) -> Self {
+        match byte {
+            FREE => Self::Free,
+            LARGE_TAIL => Self::LargeTail,
+            LARGE_HEAD => Self::LargeHead,
+            class => Self::Small(SizeClass::new(class - 1)),
+        }
+    }
+}
+
+/// Where a span is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place(u8);
+
+impl Place {
+    /// On no list: all slots are taken.
+    pub(crate) const FULL: Self = Self(254);
+    /// On no list: a mesh step works on it. Nobody claims from it, links it or frees it meanwhile.
+    pub(crate) const BUSY: Self = Self(255);
+
+    /// On the partial list number `list`.
+    pub(crate) const fn partial(list: u8) -> Self {
+        Self(list)
+    }
+
+    /// The partial list that it names.
+    pub(crate) const fn list(self) -> Option<usize> {
+        if self.0 < Self::FULL.0 { Some(self.0 as usize) } else { None }
+    }
+}
+
+/// What is known of one page. 16 bytes; all-zero bytes are `Unused`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum PageRecord {
+    /// Inside a run, or never used.
+    Unused = 0,
+    /// The first page of a free run on a list.
+    FreeRun { clean: bool, pages: u32, previous: PageLink, next: PageLink },
+    /// The last page of a free run of more than one page.
+    FreeRunEnd { clean: bool, pages: u32 },
+    /// The first page of a run that a thread is giving back or unaliasing; `pages` is 0 on its last page. `dirty`: its own
+    /// backing pages hold old content.
+    InTransit { dirty: bool, pages: u32, next: PageLink },
+    /// The first page of a large object.
+    Large { pages: u32 },
+    /// The first page of a span that shows its own memory. `live` counts its taken slots and its aliases'.
+    Span { place: Place, live: u16, previous: PageLink, next: PageLink, aliases: PageLink },
+    /// The first page of a span whose addresses show the keeper's memory. `live` counts its own taken slots.
+    Alias { backing_is_dirty: bool, live: u16, keeper: PageIndex, next: PageLink },
+}
+
+const _: () = assert!(size_of::<PageRecord>() == 16);
+
+// SAFETY: the enum is `repr(u8)` and discriminant 0 has no fields, so zero bytes are `Unused`.
+unsafe impl ZeroValid for UnsafeCell<PageRecord> {
+    #[cfg(all(loom, feature = "loom"))]
+    fn zero() -> Self {
+        Self::new(PageRecord::Unused)
+    }
+}
+
+// SAFETY: an atomic byte of zero.
+unsafe impl ZeroValid for AtomicU8 {
+    #[cfg(all(loom, feature = "loom"))]
+    fn zero() -> Self {
+        Self::new(0)
+    }
+}
+
+// SAFETY: a word of zero.
+unsafe impl ZeroValid for UnsafeCell<u64> {
+    #[cfg(all(loom, feature = "loom"))]
+    fn zero() -> Self {
+        Self::new(0)
+    }
+}
+
+/// The page map of one arena.
+#[derive(Debug)]
+pub(crate) struct PageMap {
+    base: NonNull<u8>,
+    page_shift: u32,
+    pages: u32,
+    /// Bitmap words of a page beyond the first two.
+    rest_words: usize,
+    kinds: Table<AtomicU8>,
+    /// For pages of spans of several pages: how many pages the span's first lies before. Changes with the kind.
+    backs: Table<AtomicU8>,
+    records: Table<UnsafeCell<PageRecord>>,
+    word0: Table<UnsafeCell<u64>>,
+    word1: Table<UnsafeCell<u64>>,
+    rest: Table<UnsafeCell<u64>>,
+}
+
+// SAFETY: the cells are guarded as the module's table says; the base pointer is only a number to be offset.
+unsafe impl Send for PageMap {}
+// SAFETY: as above.
+unsafe impl Sync for PageMap {}
+
+/// How the page map's tables lie in one block of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapLayout {
+    pages: u32,
+    page_size: usize,
+    words: usize,
+}
+
+impl MapLayout {
+    /// The layout for `pages` pages of `page_size` bytes.
+    pub(crate) fn new(pages: u32, page_size: usize) -> Self {
+        Self { pages, page_size, words: (page_size / MIN_ALIGN).div_ceil(64) }
+    }
+
+    /// Bytes of each table, in the order records, word 0, word 1, rest, kinds, backs; each starts on a page of its own, so that
+    /// a table that is not used is not touched.
+    fn parts(&self) -> [usize; 6] {
+        let pages = self.pages as usize;
+        let word1 = if self.words > 1 { pages } else { 0 };
+        let bytes = [
+            Table::<UnsafeCell<PageRecord>>::bytes(pages),
+            Table::<UnsafeCell<u64>>::bytes(pages),
+            Table::<UnsafeCell<u64>>::bytes(word1),
+            Table::<UnsafeCell<u64>>::bytes(pages * self.words.saturating_sub(2)),
+            Table::<AtomicU8>::bytes(pages),
+            Table::<AtomicU8>::bytes(pages),
+        ];
+        bytes.map(|bytes| bytes.next_multiple_of(self.page_size))
+    }
+
+    /// Bytes of all tables: a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts().iter().sum()
+    }
+
+    /// Bytes of the tables that are touched when the first `pages` pages have been used. Planes beyond word 0 count in
+    /// full, though a class may not use them.
+    pub(crate) fn touched_bytes(&self, pages: u32) -> usize {
+        Self { pages, ..*self }.bytes()
+    }
+}
+
+impl PageMap {
+    /// A map of the arena at `base`, in the zeroed memory at `tables`.
+    ///
+    /// # Safety
+    /// `tables` must be [`MapLayout::bytes`] of zeroed memory, the map's alone, and outlive it, as must the arena.
+    pub(crate) unsafe fn new(base: NonNull<u8>, tables: NonNull<u8>, layout: MapLayout) -> Self {
+        let parts = layout.parts();
+        let offset = |index: usize| parts[..index].iter().sum::<usize>();
+        // SAFETY: the offsets lie within the block, by the caller's contract.
+        let part = |index: usize| unsafe { tables.add(offset(index)) };
+        let pages = layout.pages as usize;
+        let rest_words = layout.words.saturating_sub(2);
+        Self {
+            base,
+            page_shift: layout.page_size.trailing_zeros(),
+            pages: layout.pages,
+            rest_words,
+            // SAFETY: each part holds as many zeroed elements as `parts` computed.
+            records: unsafe { Table::new(part(0), pages) },
+            // SAFETY: as above.
+            word0: unsafe { Table::new(part(1).cast(), pages) },
+            // SAFETY: as above.
+            word1: unsafe { Table::new(part(2).cast(), if layout.words > 1 { pages } else { 0 }) },
+            // SAFETY: as above.
+            rest: unsafe { Table::new(part(3).cast(), pages * rest_words) },
+            // SAFETY: as above.
+            kinds: unsafe { Table::new(part(4), pages) },
+            // SAFETY: as above.
+            backs: unsafe { Table::new(part(5), pages) },
+        }
+    }
+
+    /// Ends the tables' elements. Their memory may be given back afterwards.
+    pub(crate) fn destroy(&mut self) {
+        self.kinds.destroy();
+        self.backs.destroy();
+        self.records.destroy();
+        self.word0.destroy();
+        self.word1.destroy();
+        self.rest.destroy();
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub(crate) const fn page_size(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Pages of the arena.
+    pub(crate) const fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// The arena's first byte.
+    pub(crate) const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The page that an address lies in, if it is one of the arena's: the only door from a caller's pointer to a page.
+    #[inline]
+    pub(crate) fn page_of(&self, address: NonNull<u8>) -> Option<PageIndex> {
+        let page = address.addr().get().wrapping_sub(self.base.addr().get()) >> self.page_shift;
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be below `pages`, a u32")]
+        (page < self.pages as usize).then(|| PageIndex::new(page as u32))
+    }
+
+    /// The first byte of `page`.
+    #[inline]
+    pub(crate) fn address_of(&self, page: PageIndex) -> NonNull<u8> {
+        debug_assert!(page.get() < self.pages);
+        // SAFETY: pages of the arena lie within its reservation.
+        unsafe { self.base.add(page.as_usize() << self.page_shift) }
+    }
+
+    /// Bytes from the start of `page` to `address`, which must not lie before it.
+    #[inline]
+    pub(crate) fn offset_in(&self, page: PageIndex, address: NonNull<u8>) -> usize {
+        address.addr().get() - self.address_of(page).addr().get()
+    }
+
+    /// What `page` is used for. Without a lock: right for a page with an object that the caller holds, else a guess.
+    #[inline]
+    pub(crate) fn kind(&self, page: PageIndex) -> PageKind {
+        // Relaxed: whoever holds an object got its pointer through a lock or a hand-over that happened after the store,
+        // and locks order the rest.
+        PageKind::from_byte(self.kinds.at(page.as_usize()).load(Ordering::Relaxed))
+    }
+
+    /// Sets what the pages of `run` are used for. Under the locks that I2 names.
+    pub(crate) fn set_kinds(&self, run: PageRun, kind: PageKind) {
+        for page in run.pages() {
+            // Relaxed: see `kind`.
+            self.kinds.at(page.as_usize()).store(kind.to_byte(), Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the pages of `run` a span of `class`. Under the class lock and the page-heap lock.
+    pub(crate) fn set_span(&self, run: PageRun, class: SizeClass) {
+        self.set_kinds(run, PageKind::Small(class));
+        if run.count > 1 {
+            for page in run.pages() {
+                let back = u8::try_from(page.since(run.start)).expect("spans are short");
+                // Relaxed: see `kind`.
+                self.backs.at(page.as_usize()).store(back, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The first page of the span that `page` belongs to, in a class whose spans have `span_pages` pages. As right as
+    /// [`PageMap::kind`].
+    #[inline]
+    pub(crate) fn span_head(&self, page: PageIndex, span_pages: u32) -> PageIndex {
+        if span_pages == 1 {
+            return page;
+        }
+        // Relaxed: see `kind`. A guess about a foreign page may lead before the arena: stay inside.
+        let back = self.backs.at(page.as_usize()).load(Ordering::Relaxed);
+        PageIndex::new(page.get().saturating_sub(u32::from(back)))
+    }
+
+    /// Reads the record of `page`.
+    ///
+    /// # Safety
+    /// The caller must hold the lock that the module's table names for the page's kind.
+    #[inline]
+    pub(crate) unsafe fn record(&self, page: PageIndex) -> PageRecord {
+        // SAFETY: the lock excludes writers.
+        self.records.at(page.as_usize()).with(|record| unsafe { *record })
+    }
+
+    /// Writes the record of `page`.
+    ///
+    /// # Safety
+    /// As for [`PageMap::record`].
+    #[inline]
+    pub(crate) unsafe fn set_record(&self, page: PageIndex, record: PageRecord) {
+        // SAFETY: the lock excludes all others.
+        self.records.at(page.as_usize()).with_mut(|place| unsafe { *place = record });
+    }
+
+    /// Forgets the first and last record of a run that goes behind the frontier.
+    pub(crate) fn clear_records(&self, run: PageRun) {
+        // SAFETY: called by the page heap, which is locked, for free pages.
+        unsafe { self.set_record(run.start, PageRecord::Unused) };
+        // SAFETY: as above.
+        unsafe { self.set_record(run.last(), PageRecord::Unused) };
+    }
+
+    fn word_cell(&self, head: PageIndex, word: usize) -> &UnsafeCell<u64> {
+        match word {
+            0 => self.word0.at(head.as_usize()),
+            1 => self.word1.at(head.as_usize()),
+            _ => self.rest.at(head.as_usize() * self.rest_words + word - 2),
+        }
+    }
+
+    /// Word number `word` of the bitmap of the span at `head`: set bits are slots taken at the span's own addresses.
+    ///
+    /// # Safety
+    /// As for [`PageMap::record`].
+    #[inline]
+    pub(crate) unsafe fn word(&self, head: PageIndex, word: usize) -> u64 {
+        // SAFETY: the lock excludes writers.
+        self.word_cell(head, word).with(|bits| unsafe { *bits })
+    }
+
+    /// Writes word number `word` of the bitmap of the span at `head`.
+    ///
+    /// # Safety
+    /// As for [`PageMap::record`].
+    #[inline]
+    pub(crate) unsafe fn set_word(&self, head: PageIndex, word: usize, bits: u64) {
+        // SAFETY: the lock excludes all others.
+        self.word_cell(head, word).with_mut(|place| unsafe { *place = bits });
+    }
+}

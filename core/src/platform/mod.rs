@@ -1,0 +1,227 @@
+//! What the heap asks of the system: one small trait in pages, with [`Facts`] in place of assumptions.
+//!
+//! # States of a page of the arena
+//!
+//! ```text
+//!                 reserve                      alias
+//!   Unreserved ───────────▶ Own (reads zero) ─────────▶ Alias (shows another page's memory)
+//!       ▲      ◀───────────  │  ▲  ▲        ◀─────────
+//!       └─────── release ────┘  │  │          unalias
+//!                        write ▼  │ purge
+//!                         Own (holds data)
+//! ```
+//!
+//! Each arena page has an address and a *backing* page of the same index. A page in state Own shows its own backing page;
+//! an alias shows the backing page of another. `purge` acts on backing pages, by index, wherever they are shown.
+
+#[cfg(feature = "simulated")]
+pub(crate) mod simulated;
+
+use core::ptr::NonNull;
+
+use crate::base::error::{Operation, PlatformError};
+use crate::base::sync::Relax;
+use crate::base::units::{PageIndex, PageRun};
+
+/// What a platform can do and how it counts. Constant for the life of the platform value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Bytes of a page: a power of two, at least 4096.
+    pub page_size: usize,
+    /// Reserved memory costs nothing until it is touched. Without it the whole reservation is held from the start, so the
+    /// embedder should choose a small arena.
+    pub lazy_commit: bool,
+    /// [`Platform::purge`] works. Without it free pages stay with the heap.
+    pub can_purge: bool,
+    /// [`Platform::alias`] and [`Platform::unalias`] work. Without them the heap works and does not mesh.
+    pub can_alias: bool,
+    /// [`Platform::protect`] works.
+    pub can_protect: bool,
+    /// How many mappings the process may have, where there is such a limit.
+    pub mapping_limit: Option<usize>,
+}
+
+/// What a reservation is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// The arena: the pages of all objects. At most one live reservation of a platform value is an arena; page indices
+    /// of the other verbs count from its base.
+    Arena,
+    /// The heap's own tables. Never aliased, and given back only by `release`.
+    Metadata,
+}
+
+/// Whether threads may write to pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads and writes.
+    ReadWrite,
+    /// Reads only; what happens to a write is the platform's write barrier.
+    ReadOnly,
+}
+
+/// The system under one heap.
+///
+/// A platform value belongs to one heap: pass `&platform` to look at it meanwhile. Every method may be called from any
+/// thread at any time, also at once with others. **A call that fails changes nothing.** No method may allocate from the
+/// heap that it serves, or call it in any other way.
+///
+/// About 60 lines make a platform: see the example `custom_platform`. The defaults are those of a fixed region of memory
+/// that can neither alias nor purge.
+///
+/// # Safety
+/// An implementor promises that
+/// * `reserve` gives zeroed, readable and writable memory that nothing else uses until `release`, aligned as asked;
+/// * each verb moves exactly the given pages between the states of the module's picture, or fails and changes nothing;
+/// * `alias` and `unalias` replace what an address shows in one step: a reader sees the old page or the new one;
+/// * `facts` tells the truth and never changes.
+pub unsafe trait Platform: Send + Sync {
+    /// What this platform can do.
+    fn facts(&self) -> Facts;
+
+    /// Unreserved -> Own, reading zero: `bytes` bytes (a multiple of the page size) at a multiple of `align` (a power of two,
+    /// at least the page size).
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Reserve`]. The heap then tries a smaller arena.
+    fn reserve(&self, purpose: Purpose, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError>;
+
+    /// Any state -> Unreserved. Cannot fail: it runs when a heap is dropped.
+    ///
+    /// # Safety
+    /// `base` and `bytes` must be those of a live reservation for `purpose`, whose memory is not used any more.
+    unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize);
+
+    /// Makes pages of the arena ready to be written: called before pages are used for the first time since `reserve` or
+    /// `purge`. Only platforms that count what they lend, or that need a call for it, have something to do here.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Commit`]: the pages are not used.
+    ///
+    /// # Safety
+    /// The pages must lie in the arena and be in state Own.
+    unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
+        let _ = pages;
+        Ok(())
+    }
+
+    /// Gives the physical memory of backing pages back; they read as zero from now on.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Purge`]: the pages hold what they held.
+    ///
+    /// # Safety
+    /// The pages must lie in the arena and hold nothing that is needed, at whatever address it is shown (I6).
+    unsafe fn purge(&self, pages: PageRun) -> Result<(), PlatformError> {
+        let _ = pages;
+        Err(PlatformError { operation: Operation::Purge, code: 0 })
+    }
+
+    /// Own or Alias -> Alias: the addresses of `pages` show the backing pages from `target` on. One call, one mapping.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Alias`]: the addresses show what they showed.
+    ///
+    /// # Safety
+    /// Both runs must lie in the arena. No live object may change its bytes by it: the caller copied them (I5).
+    unsafe fn alias(&self, pages: PageRun, target: PageIndex) -> Result<(), PlatformError> {
+        let _ = (pages, target);
+        Err(PlatformError { operation: Operation::Alias, code: 0 })
+    }
+
+    /// Alias -> Own: the addresses of `pages` show their own backing pages again.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Unalias`]: the addresses show what they showed.
+    ///
+    /// # Safety
+    /// The pages must be aliases without live objects.
+    unsafe fn unalias(&self, pages: PageRun) -> Result<(), PlatformError> {
+        let _ = pages;
+        Err(PlatformError { operation: Operation::Unalias, code: 0 })
+    }
+
+    /// Allows or forbids writes to the addresses of `pages`: the hook for write barriers.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Protect`]: access is as it was.
+    ///
+    /// # Safety
+    /// The pages must lie in the arena; whoever forbids writes must handle the writers that run into it.
+    unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), PlatformError> {
+        let _ = (pages, access);
+        Err(PlatformError { operation: Operation::Protect, code: 0 })
+    }
+
+    /// Nanoseconds of a clock that never goes back. A platform without a clock returns 0: steps are then bounded by
+    /// pages and mappings only.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    /// A random number to seed placement with. A platform without a source returns a constant.
+    fn entropy(&self) -> u64 {
+        0x5eed
+    }
+
+    /// Lets another thread run: called while a lock is waited for.
+    fn yield_now(&self) {
+        core::hint::spin_loop();
+    }
+}
+
+impl<P: Platform> Relax for P {
+    fn relax(&self) {
+        self.yield_now();
+    }
+}
+
+/// Writes each method of [`Platform`] as a call of the same method of `**self`.
+macro_rules! forward_platform {
+    () => {
+        fn facts(&self) -> Facts {
+            (**self).facts()
+        }
+        fn reserve(&self, purpose: Purpose, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError> {
+            (**self).reserve(purpose, bytes, align)
+        }
+        unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize) {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).release(purpose, base, bytes) }
+        }
+        unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).commit(pages) }
+        }
+        unsafe fn purge(&self, pages: PageRun) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).purge(pages) }
+        }
+        unsafe fn alias(&self, pages: PageRun, target: PageIndex) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).alias(pages, target) }
+        }
+        unsafe fn unalias(&self, pages: PageRun) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).unalias(pages) }
+        }
+        unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).protect(pages, access) }
+        }
+        fn now_ns(&self) -> u64 {
+            (**self).now_ns()
+        }
+        fn entropy(&self) -> u64 {
+            (**self).entropy()
+        }
+        fn yield_now(&self) {
+            (**self).yield_now();
+        }
+    };
+}
+
+// SAFETY: every method is the referent's own.
+unsafe impl<P: Platform> Platform for &P {
+    forward_platform!();
+}

@@ -1,0 +1,274 @@
+//! The arena: the platform, the page map, the page heap and the classes of one heap, and what needs several of them.
+//! Files beside this one add to it: `refill.rs` moves slots between spans and vectors, `pages.rs` gives pages back.
+
+use core::ptr::NonNull;
+
+use crate::base::config::{
+    ARENA_ALIGN, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, METADATA_POOL_MIN_BYTES, METADATA_POOL_PART,
+};
+use crate::base::error::{AllocError, Misuse, PlatformError};
+use crate::base::rng::Rng;
+use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Rank};
+use crate::base::units::SizeClass;
+use crate::ds::metadata::MetadataPool;
+use crate::ds::size_class::{CLASS_COUNT, Cut};
+use crate::page_heap::page_map::MapLayout;
+use crate::page_heap::{PageHeap, PageMap};
+use crate::platform::{Facts, Platform, Purpose};
+use crate::span::class_spans::ClassSpans;
+use crate::span::depot::Depot;
+
+/// In which order a refill hands out a span's free slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SlotOrder {
+    /// Ascending from a random start: kind to caches, meshes regular survivors well.
+    #[default]
+    RandomRotation,
+    /// Fully random, for hardening: the next address cannot be guessed. Costs time at each refill and cache misses later.
+    FullShuffle,
+}
+
+/// How a heap is set up. All of it has defaults: `Options { seed: Some(1), ..Options::default() }`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of address space for all objects, rounded up to pages. Smaller ones are tried if the platform refuses.
+    pub arena_bytes: usize,
+    /// In which order free slots are handed out.
+    pub slot_order: SlotOrder,
+    /// The seed of all placement; none: the platform's entropy. With a seed and one thread the same calls give the same
+    /// placement.
+    pub seed: Option<u64>,
+    /// Mappings that meshing may use beyond the first; none: a quarter of the platform's limit.
+    pub mapping_budget: Option<usize>,
+    /// Called for each wrong pointer that is found when slots are released, with no lock held. It must not use the heap.
+    pub on_misuse: Option<fn(Misuse)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            arena_bytes: DEFAULT_ARENA_BYTES,
+            slot_order: SlotOrder::default(),
+            seed: None,
+            mapping_budget: None,
+            on_misuse: None,
+        }
+    }
+}
+
+/// What one class lock guards.
+#[derive(Debug)]
+pub(crate) struct Class {
+    pub(crate) spans: ClassSpans,
+    pub(crate) depot: Depot,
+}
+
+/// Each class lock on cache lines of its own: threads that use different classes do not disturb each other.
+#[derive(Debug)]
+#[repr(align(128))]
+struct ClassLock(Mutex<Class>);
+
+/// Memory that the platform gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) bytes: usize,
+}
+
+/// The arena of one heap.
+#[derive(Debug)]
+pub(crate) struct Arena<P: Platform> {
+    pub(super) map: PageMap,
+    pub(super) cuts: [Cut; CLASS_COUNT],
+    classes: [ClassLock; CLASS_COUNT],
+    pub(super) page_heap: Mutex<PageHeap>,
+    pub(super) metadata: Mutex<MetadataPool>,
+    pub(super) options: Options,
+    layout: MapLayout,
+    facts: Facts,
+    seed: u64,
+    /// Random streams given out.
+    streams: AtomicU64,
+    /// Wrong pointers found.
+    misuses: AtomicU64,
+    pages: Block,
+    tables: Block,
+    pool: Block,
+    pub(super) platform: P,
+}
+
+// SAFETY: everything shared is guarded by the arena's locks or atomic; the blocks are plain addresses.
+unsafe impl<P: Platform> Send for Arena<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for Arena<P> {}
+
+impl<P: Platform> Arena<P> {
+    /// Reserves everything that the heap will ever need.
+    pub(crate) fn new(platform: P, options: Options) -> Result<Self, AllocError> {
+        let facts = platform.facts();
+        let pages = reserve_pages(&platform, &facts, options.arena_bytes)?;
+        let page_count = u32::try_from(pages.bytes / facts.page_size).map_err(|_| AllocError::TooLarge)?;
+        let layout = MapLayout::new(page_count, facts.page_size);
+        let map_bytes = layout.bytes();
+        let table_bytes = map_bytes + PageHeap::table_bytes(page_count);
+        let pool_bytes = (pages.bytes / METADATA_POOL_PART).max(METADATA_POOL_MIN_BYTES);
+        let undo = |error: PlatformError, blocks: &[(Purpose, Block)]| {
+            for &(purpose, block) in blocks {
+                // SAFETY: the block was just reserved and nobody uses it.
+                unsafe { platform.release(purpose, block.start, block.bytes) };
+            }
+            AllocError::Platform(error)
+        };
+        let tables = reserve_metadata(&platform, &facts, table_bytes)
+            .map_err(|error| undo(error, &[(Purpose::Arena, pages)]))?;
+        let pool = reserve_metadata(&platform, &facts, pool_bytes)
+            .map_err(|error| undo(error, &[(Purpose::Arena, pages), (Purpose::Metadata, tables)]))?;
+        // SAFETY: the tables' block is zeroed, ours, large enough, and released only after the map.
+        let map = unsafe { PageMap::new(pages.start, tables.start, layout) };
+        // SAFETY: the map's tables end where the page heap's begin.
+        let bits = unsafe { tables.start.add(map_bytes) }.cast();
+        let limit = facts.mapping_limit.map_or(usize::MAX, |limit| limit / MAPPING_BUDGET_PART);
+        // SAFETY: as for the map.
+        let page_heap = unsafe { PageHeap::new(page_count, bits, options.mapping_budget.unwrap_or(limit)) };
+        // SAFETY: the pool's block is ours and outlives it.
+        let metadata = unsafe { MetadataPool::new(pool.start, pool.bytes) };
+        let cuts = core::array::from_fn(|index| Cut::new(class_number(index), facts.page_size));
+        Ok(Self {
+            map,
+            cuts,
+            classes: core::array::from_fn(|index| new_class(index, &cuts[index])),
+            page_heap: Mutex::new(Rank::PageHeap, page_heap),
+            metadata: Mutex::new(Rank::Metadata, metadata),
+            options,
+            layout,
+            facts,
+            seed: options.seed.unwrap_or_else(|| platform.entropy()),
+            streams: AtomicU64::new(0),
+            misuses: AtomicU64::new(0),
+            pages,
+            tables,
+            pool,
+            platform,
+        })
+    }
+
+    /// The platform.
+    pub(crate) const fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// What the platform can do.
+    pub(crate) const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The page map.
+    #[inline]
+    pub(crate) const fn map(&self) -> &PageMap {
+        &self.map
+    }
+
+    /// How spans of `class` are cut.
+    #[inline]
+    pub(crate) const fn cut(&self, class: SizeClass) -> &Cut {
+        &self.cuts[class.index()]
+    }
+
+    /// Locks `class`.
+    pub(crate) fn class(&self, class: SizeClass) -> MutexGuard<'_, Class> {
+        self.classes[class.index()].0.lock(&self.platform)
+    }
+
+    /// Locks the page heap.
+    pub(crate) fn page_heap(&self) -> MutexGuard<'_, PageHeap> {
+        self.page_heap.lock(&self.platform)
+    }
+
+    /// A random stream of its own, for a local heap or the heap itself.
+    pub(crate) fn new_stream(&self) -> Rng {
+        // Relaxed: only the numbers have to differ.
+        Rng::new(self.seed, self.streams.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Counts and reports a wrong pointer. Called with no lock held.
+    pub(crate) fn report(&self, misuse: Misuse) {
+        // Relaxed: a counter that guards nothing.
+        self.misuses.fetch_add(1, Ordering::Relaxed);
+        if let Some(hook) = self.options.on_misuse {
+            hook(misuse);
+        }
+    }
+
+    /// Wrong pointers found so far.
+    pub(crate) fn misuse_count(&self) -> u64 {
+        // Relaxed: see `report`.
+        self.misuses.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of metadata that have been touched when `pages` pages of the arena have been used, the pool included.
+    pub(crate) fn metadata_bytes(&self, pages: u32) -> usize {
+        let pool = self.metadata.lock(&self.platform).committed();
+        self.layout.touched_bytes(pages) + PageHeap::table_bytes(pages) + pool
+    }
+
+    /// Zeroed scratch memory for a mesh pass, to be given back by [`Arena::release_scratch`].
+    pub(crate) fn reserve_scratch(&self, bytes: usize) -> Result<Block, PlatformError> {
+        reserve_metadata(&self.platform, &self.facts, bytes)
+    }
+
+    /// Gives scratch memory back.
+    ///
+    /// # Safety
+    /// The block must have come from [`Arena::reserve_scratch`], and nothing may use it any more.
+    pub(crate) unsafe fn release_scratch(&self, block: Block) {
+        // SAFETY: by the caller's contract.
+        unsafe { self.platform.release(Purpose::Metadata, block.start, block.bytes) };
+    }
+}
+
+impl<P: Platform> Drop for Arena<P> {
+    /// Gives everything back to the platform (I9), in time proportional to the reservations, not to the objects.
+    fn drop(&mut self) {
+        self.map.destroy();
+        let blocks = [(Purpose::Metadata, self.pool), (Purpose::Metadata, self.tables), (Purpose::Arena, self.pages)];
+        for (purpose, block) in blocks {
+            // SAFETY: the blocks are live reservations, and `&mut self` shows that nobody uses them.
+            unsafe { self.platform.release(purpose, block.start, block.bytes) };
+        }
+    }
+}
+
+/// Each class's number.
+pub(crate) fn class_number(index: usize) -> SizeClass {
+    SizeClass::new(u8::try_from(index).expect("there are fewer than 250 classes"))
+}
+
+/// Every class, ascending.
+pub(crate) fn all_classes() -> impl Iterator<Item = SizeClass> {
+    (0..CLASS_COUNT).map(class_number)
+}
+
+fn new_class(index: usize, cut: &Cut) -> ClassLock {
+    let class = class_number(index);
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 250 classes")]
+    let rank = Rank::SizeClass(index as u8);
+    ClassLock(Mutex::new(rank, Class { spans: ClassSpans::new(class, *cut), depot: Depot::new(cut) }))
+}
+
+/// An arena of `bytes` bytes, or of the largest half, quarter, ... that the platform has room for.
+fn reserve_pages(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Block, AllocError> {
+    let mut bytes = bytes.max(1).checked_next_multiple_of(facts.page_size).ok_or(AllocError::TooLarge)?;
+    loop {
+        match platform.reserve(Purpose::Arena, bytes, ARENA_ALIGN.max(facts.page_size)) {
+            Ok(start) => return Ok(Block { start, bytes }),
+            Err(error) if bytes <= facts.page_size => return Err(error.into()),
+            Err(_) => bytes = (bytes / 2).next_multiple_of(facts.page_size),
+        }
+    }
+}
+
+fn reserve_metadata(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Block, PlatformError> {
+    let bytes = bytes.next_multiple_of(facts.page_size);
+    let start = platform.reserve(Purpose::Metadata, bytes, facts.page_size)?;
+    Ok(Block { start, bytes })
+}

@@ -1,0 +1,10 @@
+//! Spans: runs of pages cut into slots of one class, the lists and depots that each class keeps, and the [`arena::Arena`] that
+//! joins them with the page heap and the platform.
+
+pub(crate) mod arena;
+pub(crate) mod bits;
+pub(crate) mod class_spans;
+pub(crate) mod depot;
+pub(crate) mod emptied;
+mod pages;
+mod refill;

@@ -1,0 +1,80 @@
+//! Pages on their way back: emptied spans to the page heap, dead aliases to their own memory, dirty pages to the system.
+//! No lock is held across a call of the platform; pages are in transit meanwhile.
+
+use crate::base::error::PlatformError;
+use crate::base::sync::MutexGuard;
+use crate::base::units::PageLink;
+use crate::page_heap::{Content, PageHeap, Parted};
+use crate::platform::Platform;
+use crate::span::arena::{Arena, Class};
+use crate::span::emptied::{Emptied, PartedAliases};
+
+impl<P: Platform> Arena<P> {
+    /// Gives `emptied` spans of the locked class back to the page heap, unlocks the class, and does what then needs the
+    /// platform.
+    pub(crate) fn give_back(&self, guard: MutexGuard<'_, Class>, emptied: Emptied) {
+        if emptied.is_empty() {
+            return;
+        }
+        let (parted, surplus) = {
+            let mut pages = self.page_heap();
+            // SAFETY: `guard` is the lock of the class that `emptied` was filled from.
+            let parted = unsafe { emptied.give_back(&self.map, &mut pages) };
+            (parted, pages.surplus_dirty())
+        };
+        drop(guard);
+        self.unalias_all(parted);
+        if surplus > 0 {
+            // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
+            let _ = self.purge(surplus);
+        }
+    }
+
+    fn unalias_all(&self, parted: PartedAliases) {
+        let mut link = parted.first;
+        while link != PageLink::NONE {
+            let (alias, next) = PageHeap::parted_at(&self.map, link).expect("the link is not none");
+            link = next;
+            self.unalias(alias);
+        }
+    }
+
+    /// In transit -> free, by way of the platform; on failure the alias is kept for a later try. Returns whether it worked.
+    fn unalias(&self, alias: Parted) -> bool {
+        // SAFETY: the pages are an alias without live objects, and in transit: nobody else uses them.
+        let outcome = unsafe { self.platform.unalias(alias.run) };
+        let mut pages = self.page_heap();
+        match outcome {
+            Ok(()) => pages.insert_unaliased(&self.map, alias),
+            Err(_) => pages.keep_parted(&self.map, alias),
+        }
+        outcome.is_ok()
+    }
+
+    /// Tries again to unalias dead aliases whose first try failed; stops at the first that fails again.
+    pub(crate) fn retry_parted(&self) {
+        loop {
+            // Bounded: each round takes one off a list that only failures put it back on.
+            let Some(alias) = self.page_heap().take_parted(&self.map) else { return };
+            if !self.unalias(alias) {
+                return;
+            }
+        }
+    }
+
+    /// Dirty -> clean: gives the memory of up to `most` free pages back to the system, longest runs first. Returns how many
+    /// pages.
+    pub(crate) fn purge(&self, most: u32) -> Result<u32, PlatformError> {
+        let mut purged = 0;
+        while self.facts().can_purge && purged < most {
+            let Some(run) = self.page_heap().take_dirty(&self.map, most - purged) else { break };
+            // SAFETY: the run is free and in transit, so no object and no alias rests on it (I6).
+            let outcome = unsafe { self.platform.purge(run) };
+            let content = if outcome.is_ok() { Content::Zero } else { Content::Old };
+            self.page_heap().insert(&self.map, run, content);
+            outcome?;
+            purged += run.count;
+        }
+        Ok(purged)
+    }
+}

@@ -1,0 +1,220 @@
+//! Slots on their way between spans and shuffle vectors: refill, flush, and single ones for callers without a local heap.
+
+use crate::base::config::REFILL_MAX_SPANS;
+use crate::base::error::{AllocError, Misuse};
+use crate::base::rng::Rng;
+use crate::base::sync::MutexGuard;
+use crate::base::units::SizeClass;
+use crate::ds::shuffle_vector::{Object, ShuffleVector, rotate, shuffle};
+use crate::page_heap::{Content, Fit};
+use crate::platform::Platform;
+use crate::span::arena::{Arena, Class, SlotOrder, all_classes};
+use crate::span::emptied::Emptied;
+
+impl<P: Platform> Arena<P> {
+    /// Fills the empty `vector` of `class` with free slots, at least one: from the depot, else from spans. The depot's vector
+    /// comes in exchange for the given one.
+    pub(crate) fn refill(
+        &self,
+        class: SizeClass,
+        vector: ShuffleVector,
+        rng: &mut Rng,
+    ) -> Result<ShuffleVector, (AllocError, ShuffleVector)> {
+        match self.try_refill(class, vector, rng) {
+            Err((AllocError::OutOfMemory, vector)) => {
+                self.reclaim();
+                self.try_refill(class, vector, rng)
+            }
+            other => other,
+        }
+    }
+
+    fn try_refill(
+        &self,
+        class: SizeClass,
+        mut vector: ShuffleVector,
+        rng: &mut Rng,
+    ) -> Result<ShuffleVector, (AllocError, ShuffleVector)> {
+        let mut guard = self.class(class);
+        if let Some(full) = guard.depot.take_full() {
+            let surplus = guard.depot.put_empty(vector);
+            drop(guard);
+            self.free_vector(surplus);
+            return Ok(full);
+        }
+        if let Err(error) = self.claim_from_spans(&mut guard, class, &mut vector) {
+            return Err((error, vector));
+        }
+        drop(guard);
+        match self.options.slot_order {
+            SlotOrder::RandomRotation => rotate(vector.objects_mut(), rng),
+            SlotOrder::FullShuffle => shuffle(vector.objects_mut(), rng),
+        }
+        Ok(vector)
+    }
+
+    /// Claims slots of several spans until the vector is full, and at least one.
+    fn claim_from_spans(
+        &self,
+        guard: &mut MutexGuard<'_, Class>,
+        class: SizeClass,
+        vector: &mut ShuffleVector,
+    ) -> Result<(), AllocError> {
+        for _ in 0..REFILL_MAX_SPANS {
+            if vector.length() == vector.capacity() {
+                break;
+            }
+            if guard.spans.claim(&self.map, vector) == 0 {
+                if vector.length() > 0 {
+                    break;
+                }
+                self.add_span(guard, class)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives `class` one more span.
+    fn add_span(&self, guard: &mut MutexGuard<'_, Class>, class: SizeClass) -> Result<Content, AllocError> {
+        let fit = Fit::anywhere(self.cut(class).pages);
+        let (run, content) = {
+            let mut pages = self.page_heap();
+            let (run, content) = pages.take(&self.map, fit).ok_or(AllocError::OutOfMemory)?;
+            // Both locks are held (I2).
+            self.map.set_span(run, class);
+            (run, content)
+        };
+        if content == Content::Zero {
+            // SAFETY: the pages are the arena's and show their own memory.
+            if let Err(error) = unsafe { self.platform.commit(run) } {
+                let mut pages = self.page_heap();
+                pages.detach(&self.map, run);
+                pages.insert(&self.map, run, Content::Zero);
+                return Err(error.into());
+            }
+        }
+        guard.spans.install(&self.map, run.start);
+        Ok(content)
+    }
+
+    /// One free slot of `class`, and what it holds: for callers without a vector.
+    pub(crate) fn claim_one(&self, class: SizeClass) -> Result<(Object, Content), AllocError> {
+        match self.try_claim_one(class) {
+            Err(AllocError::OutOfMemory) => {
+                self.reclaim();
+                self.try_claim_one(class)
+            }
+            other => other,
+        }
+    }
+
+    fn try_claim_one(&self, class: SizeClass) -> Result<(Object, Content), AllocError> {
+        let mut guard = self.class(class);
+        if let Some(object) = guard.spans.claim_one(&self.map) {
+            return Ok((object, Content::Old));
+        }
+        let content = self.add_span(&mut guard, class)?;
+        let object = guard.spans.claim_one(&self.map).expect("a new span has free slots");
+        Ok((object, content))
+    }
+
+    /// Releases one slot.
+    pub(crate) fn release_one(&self, class: SizeClass, object: Object) -> Result<(), Misuse> {
+        let mut guard = self.class(class);
+        let mut emptied = Emptied::new(self.cut(class).pages);
+        let outcome = guard.spans.release(&self.map, object, &mut emptied);
+        self.give_back(guard, emptied);
+        outcome
+    }
+
+    /// Takes a full vector of `class` in: to the depot or, if that has enough, back to the spans. Returns an empty vector if
+    /// there is one at hand.
+    pub(crate) fn flush(&self, class: SizeClass, vector: ShuffleVector) -> Option<ShuffleVector> {
+        let refused = {
+            let mut guard = self.class(class);
+            match guard.depot.put_full(vector) {
+                None => return guard.depot.take_empty(),
+                Some(vector) => vector,
+            }
+        };
+        Some(self.release_all(class, refused))
+    }
+
+    /// Releases all slots of `vector`, whether it is full or not, and returns it empty.
+    pub(crate) fn release_all(&self, class: SizeClass, mut vector: ShuffleVector) -> ShuffleVector {
+        let mut objects = vector.objects().iter();
+        while !objects.as_slice().is_empty() {
+            let mut guard = self.class(class);
+            let mut emptied = Emptied::new(self.cut(class).pages);
+            let misuse = objects.find_map(|&object| guard.spans.release(&self.map, object, &mut emptied).err());
+            self.give_back(guard, emptied);
+            // Reported with no lock held; the rest goes on in the next round.
+            if let Some(misuse) = misuse {
+                self.report(misuse);
+            }
+        }
+        vector.clear();
+        vector
+    }
+
+    /// Empties the depot of `class`.
+    pub(crate) fn drain_depot(&self, class: SizeClass) {
+        // Bounded by the depot's limit now; other threads may fill it again meanwhile.
+        let full = self.class(class).depot.full_count();
+        for _ in 0..full {
+            let Some(vector) = self.class(class).depot.take_full() else { break };
+            let vector = self.release_all(class, vector);
+            self.put_empty(class, vector);
+        }
+    }
+
+    /// Empties the depots of all classes.
+    pub(crate) fn drain_depots(&self) {
+        for class in all_classes() {
+            self.drain_depot(class);
+        }
+    }
+
+    /// Makes free memory of whatever the heap holds without need, after an allocation failed.
+    pub(crate) fn reclaim(&self) {
+        self.drain_depots();
+        self.retry_parted();
+        // A failed purge leaves the pages dirty and free: they serve small requests all the same.
+        let _ = self.purge(u32::MAX);
+    }
+
+    /// An empty vector for `class`: the depot's, or from the pool.
+    pub(crate) fn new_vector(&self, class: SizeClass) -> Result<ShuffleVector, AllocError> {
+        if let Some(vector) = self.class(class).depot.take_empty() {
+            return Ok(vector);
+        }
+        let capacity = self.cut(class).vector_slots();
+        let bytes = ShuffleVector::bytes(capacity);
+        let mut pool = self.metadata.lock(&self.platform);
+        let storage = match pool.alloc(bytes) {
+            Some(storage) => storage,
+            None => {
+                let step = pool.next_step(bytes).ok_or(AllocError::MetadataExhausted)?;
+                // SAFETY: the step is the next part of the pool's range, and the pool has been locked since.
+                unsafe { pool.grow(step) };
+                pool.alloc(bytes).ok_or(AllocError::MetadataExhausted)?
+            }
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "vectors hold at most some hundred slots")]
+        // SAFETY: the storage is as long as `bytes` computed and is the vector's alone.
+        Ok(unsafe { ShuffleVector::new(storage, capacity as u32) })
+    }
+
+    /// Keeps an empty vector for later, or frees it.
+    pub(crate) fn put_empty(&self, class: SizeClass, vector: ShuffleVector) {
+        let surplus = self.class(class).depot.put_empty(vector);
+        self.free_vector(surplus);
+    }
+
+    fn free_vector(&self, vector: Option<ShuffleVector>) {
+        let Some(vector) = vector else { return };
+        let (storage, bytes) = vector.storage();
+        // SAFETY: the storage came from `new_vector` with this length, and the vector is gone.
+        unsafe { self.metadata.lock(&self.platform).free(storage, bytes) };
+    }
+}
