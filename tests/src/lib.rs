@@ -1,0 +1,8 @@
+//! What the whole-heap tests share: operations on a heap as data, and a reference model that knows what must be true.
+
+pub mod model;
+pub mod op;
+pub mod sparse;
+
+pub use model::Model;
+pub use op::Op;
