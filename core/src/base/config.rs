@@ -22,6 +22,9 @@ pub(crate) const MAX_SPAN_PAGES: u32 = 9;
 /// A span's tail may waste one part in this many; else the span takes more pages.
 pub(crate) const MAX_TAIL_WASTE_PART: usize = 16;
 
+/// The same for slots of a page and more: with few slots they mesh well at any length.
+pub(crate) const MAX_TAIL_WASTE_PART_LARGE: usize = 64;
+
 /// Object bytes that one shuffle vector may hold: one page of the common kind, so that a refill is one span.
 #[cfg(not(all(loom, feature = "loom")))]
 pub(crate) const VECTOR_BYTES: usize = 4 << 10; // 4 KiB
@@ -94,8 +97,8 @@ pub(crate) const METADATA_POOL_PART: usize = 256;
 /// See [`METADATA_POOL_PART`].
 pub(crate) const METADATA_POOL_MIN_BYTES: usize = 1 << 20; // 1 MiB
 
-/// The metadata pool grows by this much at a time.
-pub(crate) const METADATA_POOL_STEP_BYTES: usize = 64 << 10; // 64 KiB
+/// The metadata pool grows by this much at a time: little, as a small heap's vectors take a few KiB.
+pub(crate) const METADATA_POOL_STEP_BYTES: usize = 4 << 10; // 4 KiB
 
 /// The arena is aligned to this, so that a platform may back it with huge pages.
 #[cfg(not(all(loom, feature = "loom")))]

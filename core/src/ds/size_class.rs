@@ -8,7 +8,8 @@
 use core::alloc::Layout;
 
 use crate::base::config::{
-    MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART, MIN_ALIGN,
+    MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART, MAX_TAIL_WASTE_PART_LARGE,
+    MIN_ALIGN,
 };
 use crate::base::config::{VECTOR_BYTES, VECTOR_MAX_BYTES, VECTOR_MIN_SLOTS};
 use crate::base::units::SizeClass;
@@ -128,12 +129,13 @@ const RECIPROCAL_SHIFT: u32 = 40;
 
 impl Cut {
     /// The cut of `class` on pages of `page_size` bytes: the fewest pages whose tail wastes at most one part in
-    /// [`MAX_TAIL_WASTE_PART`], or the best of those up to [`MAX_SPAN_PAGES`].
+    /// [`MAX_TAIL_WASTE_PART`] (or [`MAX_TAIL_WASTE_PART_LARGE`]), or the best of those up to [`MAX_SPAN_PAGES`].
     pub(crate) fn new(class: SizeClass, page_size: usize) -> Self {
         let size = SIZES[class.index()] as usize;
         let tail = |pages: usize| (pages * page_size) % size;
         let fits = |pages: &usize| pages * page_size >= size;
-        let good = |pages: &usize| tail(*pages) * MAX_TAIL_WASTE_PART <= pages * page_size;
+        let part = if size < page_size { MAX_TAIL_WASTE_PART } else { MAX_TAIL_WASTE_PART_LARGE };
+        let good = |pages: &usize| tail(*pages) * part <= pages * page_size;
         let longest = (MAX_SPAN_PAGES as usize).max(size.div_ceil(page_size));
         let pages = (1..=longest)
             .filter(fits)
@@ -156,10 +158,11 @@ impl Cut {
         (slot, slot * self.size == offset)
     }
 
-    /// Words of a bitmap with one bit a slot.
+    /// Words of a bitmap with one bit a slot. A span of a single slot has none: its record tells whether the slot is taken,
+    /// and objects of a page or more get by with less metadata.
     #[inline]
     pub(crate) const fn words(&self) -> usize {
-        (self.slots as usize).div_ceil(64)
+        if self.slots == 1 { 0 } else { (self.slots as usize).div_ceil(64) }
     }
 
     /// Whether spans of this class can mesh. One with a single slot is either full or free; one with more slots than the

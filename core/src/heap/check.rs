@@ -170,6 +170,11 @@ impl<P: Platform> Heap<P> {
     }
 
     fn own(&self, head: PageIndex, words: usize) -> [u64; MAX_WORDS] {
+        if words == 0 {
+            // A span of one slot keeps its bit in its record.
+            let taken = matches!(map_record(self, head), PageRecord::Span { live: 1, .. });
+            return core::array::from_fn(|word| u64::from(taken && word == 0));
+        }
         // SAFETY: no other thread uses the heap, by the contract of `check_invariants`.
         core::array::from_fn(|word| if word < words { unsafe { self.arena().map().word(head, word) } } else { 0 })
     }

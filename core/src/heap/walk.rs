@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::base::units::{PageIndex, PageRun, SizeClass};
+use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
 use crate::heap::Heap;
 use crate::page_heap::{PageKind, PageRecord};
 use crate::platform::Platform;
@@ -97,13 +97,15 @@ impl<P: Platform> Heap<P> {
         }
         let (slot_size, slots) = (cut.size as usize, cut.slots as usize);
         // SAFETY: the class lock is held.
-        let live = unsafe { own_live(map, page, cut.words()) } as usize;
-        // SAFETY: as above.
         let used = match unsafe { map.record(page) } {
-            PageRecord::Span { live: shared, .. } => {
-                PageUse::Span { slot_size, slots, live, shared_live: shared as usize }
+            PageRecord::Span { live: shared, aliases, .. } => {
+                let shared_live = shared as usize;
+                // SAFETY: as above.
+                let own = || unsafe { own_live(map, page, cut.words()) } as usize;
+                let live = if aliases == PageLink::NONE { shared_live } else { own() };
+                PageUse::Span { slot_size, slots, live, shared_live }
             }
-            PageRecord::Alias { keeper, .. } => PageUse::Alias { keeper, slot_size, slots, live },
+            PageRecord::Alias { keeper, live, .. } => PageUse::Alias { keeper, slot_size, slots, live: live as usize },
             _ => return None,
         };
         Some((cut.pages, used))

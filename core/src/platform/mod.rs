@@ -93,7 +93,8 @@ pub unsafe trait Platform: Send + Sync {
     unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize);
 
     /// Makes pages of the arena ready to be written: called before pages are used for the first time since `reserve` or
-    /// `purge`. Only platforms that count what they lend, or that need a call for it, have something to do here.
+    /// `purge`. Only platforms that count what they lend, or that need a call for it, have something to do here; `purge`
+    /// takes the commitment back. It is called whatever [`Facts::lazy_commit`] says, and pages may be committed already.
     ///
     /// # Errors
     /// The platform's own code, with [`Operation::Commit`]: the pages are not used.
@@ -117,7 +118,8 @@ pub unsafe trait Platform: Send + Sync {
         Err(PlatformError { operation: Operation::Purge, code: 0 })
     }
 
-    /// Own or Alias -> Alias: the addresses of `pages` show the backing pages from `target` on. One call, one mapping.
+    /// Own or Alias -> Alias: the addresses of `pages` show the backing pages from `target` on, readable and writable. One
+    /// call, one mapping. The target's pages are in state Own, and the runs do not overlap.
     ///
     /// # Errors
     /// The platform's own code, with [`Operation::Alias`]: the addresses show what they showed.
@@ -129,7 +131,8 @@ pub unsafe trait Platform: Send + Sync {
         Err(PlatformError { operation: Operation::Alias, code: 0 })
     }
 
-    /// Alias -> Own: the addresses of `pages` show their own backing pages again.
+    /// Alias -> Own: the addresses of `pages` show their own backing pages again, readable and writable, with what these
+    /// hold: zero if they were purged meanwhile.
     ///
     /// # Errors
     /// The platform's own code, with [`Operation::Unalias`]: the addresses show what they showed.

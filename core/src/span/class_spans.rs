@@ -162,6 +162,11 @@ impl ClassSpans {
         // SAFETY: the class lock is held.
         let taken = unsafe { union(map, head, keeper.aliases, words) };
         let mut left = wanted;
+        if words == 0 && left > 0 {
+            // A partial span of one slot is empty.
+            tell(0);
+            left -= 1;
+        }
         for (word, &taken) in taken.iter().enumerate().take(words) {
             let slots_here = (self.cut.slots - 64 * word as u32).min(64);
             let mut claimed = 0;
@@ -204,25 +209,35 @@ impl ClassSpans {
     /// Whether `object` is a taken slot: an object that the caller holds, or one that waits in a vector.
     pub(crate) fn check_taken(&self, map: &PageMap, object: Object) -> Result<(), Misuse> {
         let (head, slot) = self.locate(map, object)?;
+        if self.is_taken(map, head, slot) {
+            Ok(())
+        } else {
+            Err(Misuse { address: object.addr().get(), kind: MisuseKind::DoubleFree })
+        }
+    }
+
+    fn is_taken(&self, map: &PageMap, head: PageIndex, slot: u32) -> bool {
+        if self.cut.words() == 0 {
+            return self.keeper(map, head).is_some_and(|keeper| keeper.live == 1);
+        }
         // SAFETY: the class lock is held.
         let bits = unsafe { map.word(head, slot as usize / 64) };
-        if bits >> (slot % 64) & 1 == 0 {
-            return Err(Misuse { address: object.addr().get(), kind: MisuseKind::DoubleFree });
-        }
-        Ok(())
+        bits >> (slot % 64) & 1 != 0
     }
 
     /// Taken -> free. A span that it empties goes to `emptied`.
     pub(crate) fn release(&mut self, map: &PageMap, object: Object, emptied: &mut Emptied) -> Result<(), Misuse> {
         let (head, slot) = self.locate(map, object)?;
-        let (word, mask) = (slot as usize / 64, 1 << (slot % 64));
-        // SAFETY: the class lock is held.
-        let own = unsafe { map.word(head, word) };
-        if own & mask == 0 {
+        if !self.is_taken(map, head, slot) {
             return Err(Misuse { address: object.addr().get(), kind: MisuseKind::DoubleFree });
         }
-        // SAFETY: the class lock is held.
-        unsafe { map.set_word(head, word, own & !mask) };
+        if self.cut.words() > 0 {
+            let (word, mask) = (slot as usize / 64, 1 << (slot % 64));
+            // SAFETY: the class lock is held.
+            let own = unsafe { map.word(head, word) };
+            // SAFETY: as above.
+            unsafe { map.set_word(head, word, own & !mask) };
+        }
         self.taken -= 1;
         self.count_release(map, head, emptied);
         Ok(())

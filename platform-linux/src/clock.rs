@@ -1,0 +1,22 @@
+//! The clock for time budgets.
+
+use core::mem::MaybeUninit;
+
+use crate::errno::check;
+
+/// Nanoseconds since some moment before the process began. 0, which means no clock, if the kernel has none.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the kernel writes into `time`, which is large enough, or fails.
+    if check(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) }).is_err() {
+        return 0;
+    }
+    // SAFETY: the call succeeded, so that the kernel filled it in.
+    let time = unsafe { time.assume_init() };
+    natural(time.tv_sec) * 1_000_000_000 + natural(time.tv_nsec)
+}
+
+/// The fields' types differ between machines; the clock never shows a time before its start.
+fn natural(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(0)
+}

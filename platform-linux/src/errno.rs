@@ -1,0 +1,43 @@
+//! The kernel's reasons for refusing a call.
+
+use core::ffi::c_int;
+
+use meshheap::{Operation, PlatformError};
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl Errno {
+    /// Why the system call that this thread just made failed.
+    pub(crate) fn last() -> Self {
+        // SAFETY: takes no arguments.
+        let location = unsafe { libc::__errno_location() };
+        // SAFETY: the C library gives a pointer to this thread's own variable.
+        Self(unsafe { *location })
+    }
+
+    pub(crate) fn during(self, operation: Operation) -> PlatformError {
+        PlatformError { operation, code: self.0 }
+    }
+}
+
+/// The result of a system call that returns -1 for failure.
+pub(crate) fn check(result: c_int) -> Result<c_int, Errno> {
+    if result == -1 { Err(Errno::last()) } else { Ok(result) }
+}
+
+/// The same for a place in a file.
+pub(crate) fn check_offset(result: libc::off_t) -> Result<libc::off_t, Errno> {
+    if result == -1 { Err(Errno::last()) } else { Ok(result) }
+}
+
+/// Makes a system call again for as long as signals interrupt it.
+pub(crate) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno(libc::EINTR)) => {}
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What addresses show: mmap and its relatives.
+
+use core::ffi::{CStr, c_int, c_ulong};
+use core::ptr::{self, NonNull};
+
+use meshheap::Access;
+
+use crate::errno::{Errno, check};
+use crate::memfd::{MemFd, offset};
+
+/// How metadata is listed in `/proc/self/maps`.
+const METADATA_NAME: &CStr = c"meshheap metadata";
+
+const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Sets `bytes` bytes of address space aside, at a multiple of `align`. They cannot be accessed yet.
+pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize) -> Result<NonNull<u8>, Errno> {
+    // The kernel aligns to pages: with this much more there is an aligned address in it.
+    let padding = align.saturating_sub(page_size);
+    let whole = bytes.checked_add(padding).ok_or(Errno(libc::ENOMEM))?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel picks addresses that nobody uses.
+    let start = unsafe { map(ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) }?;
+    let head = start.as_ptr().align_offset(align);
+    // SAFETY: at most `padding` bytes on.
+    let base = unsafe { start.add(head) };
+    // SAFETY: the reservation is `bytes` and `padding` long, of which `head` lie before the base.
+    let end = unsafe { base.add(bytes) };
+    // SAFETY: what alignment leaves over was reserved just now. It is an end of a mapping, which the kernel cuts off even at
+    // the limit of mappings.
+    unsafe { unmap(start, head) };
+    // SAFETY: as above.
+    unsafe { unmap(end, padding - head) };
+    Ok(base)
+}
+
+/// The addresses show the file from byte `from` on, in place of what they showed.
+///
+/// # Safety
+/// The addresses must be reserved by the caller, and nothing may need what they show only there.
+pub(crate) unsafe fn map_file(at: NonNull<u8>, bytes: usize, file: &MemFd, from: usize) -> Result<(), Errno> {
+    let (fd, from) = (file.descriptor()?, offset(from)?);
+    // SAFETY: by the caller's contract the addresses are ours to replace.
+    unsafe { map(at.as_ptr(), bytes, READ_WRITE, libc::MAP_SHARED | libc::MAP_FIXED, fd, from) }?;
+    Ok(())
+}
+
+/// The addresses show zeros of their own, in small pages.
+///
+/// # Safety
+/// As for [`map_file`].
+pub(crate) unsafe fn map_metadata(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: by the caller's contract the addresses are ours to replace.
+    unsafe { map(at.as_ptr(), bytes, READ_WRITE, flags, -1, 0) }?;
+    // Both only make things nicer; a kernel built without the one or the other refuses.
+    // SAFETY: changes no content.
+    unsafe { libc::madvise(at.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
+    let (start, length) = (at.addr().get() as c_ulong, bytes as c_ulong);
+    let attribute = libc::PR_SET_VMA_ANON_NAME as c_ulong;
+    // SAFETY: changes no content; the name ends with a zero, and the kernel copies it.
+    unsafe { libc::prctl(libc::PR_SET_VMA, attribute, start, length, METADATA_NAME.as_ptr()) };
+    Ok(())
+}
+
+/// Allows or forbids writes to the addresses.
+///
+/// # Safety
+/// They must be the caller's, who handles writers that run into them.
+pub(crate) unsafe fn protect(at: NonNull<u8>, bytes: usize, access: Access) -> Result<(), Errno> {
+    let protection = match access {
+        Access::ReadWrite => READ_WRITE,
+        Access::ReadOnly => libc::PROT_READ,
+    };
+    // SAFETY: by the caller's contract.
+    check(unsafe { libc::mprotect(at.as_ptr().cast(), bytes, protection) })?;
+    Ok(())
+}
+
+/// Gives the addresses back.
+///
+/// # Safety
+/// They must be the caller's, and nothing may use them any more.
+pub(crate) unsafe fn unmap(at: NonNull<u8>, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: by the caller's contract.
+    let unmapped = check(unsafe { libc::munmap(at.as_ptr().cast(), bytes) });
+    // It fails only at the limit of mappings, if the kernel merged ours with a neighbour of the same kind and would have to
+    // cut them apart. The addresses then stay taken, but their memory need not.
+    if unmapped.is_err() {
+        // SAFETY: by the caller's contract nothing needs the content.
+        unsafe { libc::madvise(at.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+    }
+}
+
+/// # Safety
+/// With MAP_FIXED the addresses must be the caller's to replace.
+unsafe fn map(
+    at: *mut u8,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    from: libc::off_t,
+) -> Result<NonNull<u8>, Errno> {
+    // SAFETY: by the caller's contract.
+    let mapped = unsafe { libc::mmap(at.cast(), bytes, protection, flags, fd, from) };
+    if mapped == libc::MAP_FAILED {
+        return Err(Errno::last());
+    }
+    NonNull::new(mapped.cast()).ok_or(Errno(libc::ENOMEM))
+}
