@@ -2,23 +2,24 @@
 //!
 //! ```text
 //!   alloc:  class of the layout ── pop ──▶ object          dealloc:  class of the layout ── push
-//!           vector empty: swap in the spare,                         vector full: swap in the spare,
-//!                         else refill                                             else flush the spare
+//!           vector empty: take the next full one,                    vector full: keep it, take an empty one;
+//!                         else refill                                             flush one once they are too many
 //! ```
 //!
-//! Each class has up to two vectors, so that a program that goes to and fro at a boundary does not take a lock each time.
-//! All vectors together stay below [`LOCAL_HEAP_BYTES`]: a class that needs one takes it from a class that had its turn.
+//! Vectors are small, and a class keeps as many full ones as it needs: all vectors together stay below
+//! [`LOCAL_HEAP_BYTES`]. For one more, a class that is used little gives one up (second chance, by a clock hand), to the
+//! depot, so that no slot is touched.
 
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
-use crate::base::config::LOCAL_HEAP_BYTES;
+use crate::base::config::{CLASS_COUNT, LOCAL_HEAP_BYTES};
 use crate::base::error::{AllocError, Misuse};
 use crate::base::rng::Rng;
 use crate::base::units::SizeClass;
-use crate::ds::shuffle_vector::{Object, ShuffleVector};
-use crate::ds::size_class::{CLASS_COUNT, of_layout};
+use crate::ds::shuffle_vector::{Object, ShuffleVector, VectorStack};
+use crate::ds::size_class::of_layout;
 use crate::heap::{Heap, Located};
 use crate::page_heap::Content;
 use crate::platform::Platform;
@@ -99,8 +100,12 @@ impl Stack {
 #[derive(Default)]
 struct Vectors {
     active: Option<ShuffleVector>,
-    /// Full or empty; never in between.
-    spare: Option<ShuffleVector>,
+    /// Vectors that allocation goes on with.
+    full: VectorStack,
+    /// A vector that freeing goes on with.
+    empty: Option<ShuffleVector>,
+    /// The class came here since the clock hand passed it.
+    is_used: bool,
 }
 
 /// One thread's handle to a heap: allocation and free without locks for most calls. `Send`, but not shared: every method
@@ -277,62 +282,40 @@ impl<H: HeapRef> LocalHeap<H> {
     #[cold]
     #[inline(never)]
     fn alloc_slow(&mut self, class: SizeClass) -> Result<NonNull<u8>, AllocError> {
-        let vector = match self.vectors[class.index()].spare.take() {
-            Some(spare) if spare.length() > 0 => {
-                let empty = self.take_active(class);
-                self.vectors[class.index()].spare = empty;
-                spare
-            }
-            spare => {
-                self.vectors[class.index()].spare = spare;
-                let active = self.take_active(class);
-                let Some(empty) = active.or_else(|| self.add_vector(class)) else {
-                    // No vector is to be had for this class: go without.
-                    return Ok(self.arena().claim_one(class)?.0);
-                };
-                match self.heap.heap().arena().refill(class, empty, &mut self.rng) {
-                    Ok(filled) => filled,
-                    Err((error, empty)) => {
-                        self.set_active(class, empty);
-                        return Err(error);
-                    }
+        let drained = self.take_active(class);
+        let vectors = &mut self.vectors[class.index()];
+        vectors.is_used = true;
+        let filled = if let Some(full) = vectors.full.pop() {
+            self.keep_empty(class, drained);
+            full
+        } else {
+            let empty = drained.or_else(|| vectors.empty.take()).or_else(|| self.add_vector(class));
+            let Some(empty) = empty else {
+                // The class does without vectors, or none is to be had: go without.
+                return Ok(self.arena().claim_one(class)?.0);
+            };
+            match self.heap.heap().arena().refill(class, empty, &mut self.rng) {
+                Ok(filled) => filled,
+                Err((error, empty)) => {
+                    self.set_active(class, empty);
+                    return Err(error);
                 }
             }
         };
-        self.set_active(class, vector);
+        self.set_active(class, filled);
         Ok(self.stacks[class.index()].pop().expect("the vector holds a slot"))
     }
 
     #[cold]
     #[inline(never)]
     fn dealloc_slow(&mut self, class: SizeClass, object: Object) {
-        let full = self.take_active(class);
-        let spare = self.vectors[class.index()].spare.take();
-        let empty = match (full, spare) {
-            (None, _) => self.add_vector(class),
-            (Some(full), Some(spare)) if spare.length() == 0 => {
-                self.vectors[class.index()].spare = Some(full);
-                Some(spare)
-            }
-            (Some(full), None) => {
-                let added = self.add_vector(class);
-                if added.is_some() {
-                    self.vectors[class.index()].spare = Some(full);
-                    added
-                } else {
-                    Some(self.arena().release_all(class, full))
-                }
-            }
-            (Some(full), Some(older)) => {
-                self.vectors[class.index()].spare = Some(full);
-                self.held_bytes -= vector_cost(self.heap.heap().arena(), class);
-                let flushed = self.arena().flush(class, older);
-                if flushed.is_some() {
-                    self.held_bytes += vector_cost(self.heap.heap().arena(), class);
-                }
-                flushed.or_else(|| self.add_vector(class))
-            }
-        };
+        let filled = self.take_active(class);
+        let vectors = &mut self.vectors[class.index()];
+        vectors.is_used = true;
+        if let Some(filled) = filled {
+            vectors.full.push(filled);
+        }
+        let empty = vectors.empty.take().or_else(|| self.add_vector(class)).or_else(|| self.flush_one(class));
         match empty {
             Some(empty) => {
                 self.set_active(class, empty);
@@ -341,6 +324,21 @@ impl<H: HeapRef> LocalHeap<H> {
             }
             None => self.heap().release_one(class, object),
         }
+    }
+
+    /// Keeps an empty vector for the next free, or gives it back.
+    fn keep_empty(&mut self, class: SizeClass, vector: Option<ShuffleVector>) {
+        let Some(vector) = vector else { return };
+        if self.vectors[class.index()].empty.is_none() {
+            self.vectors[class.index()].empty = Some(vector);
+        } else {
+            self.drop_empty(class, vector);
+        }
+    }
+
+    fn drop_empty(&mut self, class: SizeClass, vector: ShuffleVector) {
+        self.held_bytes -= vector_cost(self.arena(), class);
+        self.arena().put_empty(class, vector);
     }
 
     /// The active vector with its length brought up to date, taken out of use.
@@ -364,41 +362,79 @@ impl<H: HeapRef> LocalHeap<H> {
         self.vectors[class.index()].active = Some(vector);
     }
 
-    /// A further vector for `class`, if it uses vectors and storage is to be had; other classes make room for it.
+    /// A further vector for `class`, if it uses vectors and there is room and storage; others make room.
     fn add_vector(&mut self, class: SizeClass) -> Option<ShuffleVector> {
         if self.arena().cut(class).vector_slots() == 0 {
             return None;
         }
         let cost = vector_cost(self.arena(), class);
-        for _ in 0..CLASS_COUNT {
+        // A class that holds much itself need not look for others that do.
+        if self.held_bytes + cost > LOCAL_HEAP_BYTES && self.vectors[class.index()].full.count() > 1 {
+            let empty = self.flush_one(class);
+            if empty.is_some() {
+                return empty;
+            }
+        }
+        // Two rounds: the first may only take second chances away.
+        for _ in 0..2 * CLASS_COUNT {
             if self.held_bytes + cost <= LOCAL_HEAP_BYTES {
                 break;
             }
-            self.clock_hand = (self.clock_hand + 1) % CLASS_COUNT;
-            if self.clock_hand != class.index() {
-                self.give_up(class_number(self.clock_hand));
-            }
+            self.advance_clock_hand(class);
+        }
+        if self.held_bytes + cost > LOCAL_HEAP_BYTES {
+            return None;
         }
         let vector = self.arena().new_vector(class).ok()?;
         self.held_bytes += cost;
         Some(vector)
     }
 
+    /// The class at the clock hand gives up a vector: one that it does not need now or, if it was not used since the hand
+    /// came by, its last.
+    fn advance_clock_hand(&mut self, busy: SizeClass) {
+        self.clock_hand = (self.clock_hand + 1) % CLASS_COUNT;
+        let class = class_number(self.clock_hand);
+        let vectors = &mut self.vectors[self.clock_hand];
+        let was_used = core::mem::replace(&mut vectors.is_used, false);
+        if let Some(empty) = vectors.empty.take() {
+            self.drop_empty(class, empty);
+        } else if let Some(empty) = self.flush_one(class) {
+            self.drop_empty(class, empty);
+        } else if !was_used && class != busy {
+            self.give_up(class);
+        }
+    }
+
+    /// Flushes a full vector of `class`. Returns an empty one, if there is one at hand: it counts as held.
+    fn flush_one(&mut self, class: SizeClass) -> Option<ShuffleVector> {
+        let full = self.vectors[class.index()].full.pop()?;
+        let empty = self.arena().flush(class, full);
+        if empty.is_none() {
+            self.held_bytes -= vector_cost(self.arena(), class);
+        }
+        empty
+    }
+
     /// Gives the vectors of `class` and their slots back.
     fn give_up(&mut self, class: SizeClass) {
-        let active = self.take_active(class);
-        let spare = self.vectors[class.index()].spare.take();
-        for vector in [active, spare].into_iter().flatten() {
-            self.held_bytes -= vector_cost(self.heap.heap().arena(), class);
-            let arena = self.arena();
-            let empty = if vector.length() == vector.capacity() {
-                arena.flush(class, vector)
-            } else {
-                Some(arena.release_all(class, vector))
-            };
-            if let Some(empty) = empty {
-                arena.put_empty(class, empty);
+        // Bounded by the vectors that the class holds.
+        while self.vectors[class.index()].full.count() > 0 {
+            if let Some(empty) = self.flush_one(class) {
+                self.drop_empty(class, empty);
             }
+        }
+        if let Some(empty) = self.vectors[class.index()].empty.take() {
+            self.drop_empty(class, empty);
+        }
+        let Some(active) = self.take_active(class) else { return };
+        if active.length() == 0 {
+            self.drop_empty(class, active);
+            return;
+        }
+        self.vectors[class.index()].full.push(active);
+        if let Some(empty) = self.flush_one(class) {
+            self.drop_empty(class, empty);
         }
     }
 }

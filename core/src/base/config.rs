@@ -10,6 +10,13 @@ pub(crate) const MAX_SMALL_SIZE: usize = 32 << 10; // 32 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const MAX_SMALL_SIZE: usize = 32;
 
+/// How many size classes there are: eight up to 128 bytes, four per doubling up to 1 KiB, eight per doubling up to 8 KiB,
+/// four per doubling beyond. `ds::size_class` makes them.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const CLASS_COUNT: usize = 52;
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const CLASS_COUNT: usize = 2;
+
 /// Layouts aligned beyond this are runs of pages. No page is smaller, so that a slot's alignment within its page is its own.
 #[cfg(not(all(loom, feature = "loom")))]
 pub(crate) const MAX_SMALL_ALIGN: usize = 4 << 10; // 4 KiB
@@ -25,21 +32,22 @@ pub(crate) const MAX_TAIL_WASTE_PART: usize = 16;
 /// The same for slots of a page and more: with few slots they mesh well at any length.
 pub(crate) const MAX_TAIL_WASTE_PART_LARGE: usize = 64;
 
-/// Object bytes that one shuffle vector may hold: one page of the common kind, so that a refill is one span.
+/// Object bytes that one shuffle vector holds. Small, so that the vectors of a dozen classes fit a local heap; a class that
+/// is used much keeps several.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const VECTOR_BYTES: usize = 4 << 10; // 4 KiB
+pub(crate) const VECTOR_BYTES: usize = 2 << 10; // 2 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const VECTOR_BYTES: usize = 32;
 
 /// A vector of small objects holds at least this many, however large they are, so that locks are taken for batches.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const VECTOR_MIN_SLOTS: usize = 8;
+pub(crate) const VECTOR_MIN_SLOTS: usize = 4;
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const VECTOR_MIN_SLOTS: usize = 2;
 
-/// A vector holds no more object bytes than this for the sake of [`VECTOR_MIN_SLOTS`].
+/// A vector holds no more object bytes than this for the sake of [`VECTOR_MIN_SLOTS`]. Larger objects go without vectors.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const VECTOR_MAX_BYTES: usize = 8 << 10; // 8 KiB
+pub(crate) const VECTOR_MAX_BYTES: usize = 4 << 10; // 4 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const VECTOR_MAX_BYTES: usize = 64;
 
@@ -56,6 +64,18 @@ pub(crate) const DEPOT_BYTES: usize = 128 << 10; // 128 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const DEPOT_BYTES: usize = 32;
 
+/// Bytes in empty spans that a class with one slot a span (objects of a page and more) keeps for the next allocation.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const EMPTY_SPAN_BYTES: u32 = 256 << 10; // 256 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const EMPTY_SPAN_BYTES: u32 = 64;
+
+/// Units of giving back what one class keeps, at the most: above what its depot and its empty spans can be.
+pub(crate) const MAX_DRAIN_UNITS: usize = 256;
+
+/// Empty spans given back under one hold of a class lock.
+pub(crate) const EMPTY_SPANS_PER_UNIT: usize = 16;
+
 /// A refill stops looking for further spans after this many, even if the vector is not full yet.
 pub(crate) const REFILL_MAX_SPANS: usize = 8;
 
@@ -66,6 +86,10 @@ pub(crate) const OCCUPANCY_LISTS: usize = 4;
 pub(crate) const DIRTY_PAGES_MIN: u32 = 1024; // 4 MiB of 4 KiB pages
 /// See [`DIRTY_PAGES_MIN`].
 pub(crate) const DIRTY_PAGES_PART: u32 = 8;
+
+/// Beyond that, pages are given back that were not reused for this long: a program that fills and empties its heap in turns
+/// would otherwise pay a page fault (2 microseconds) for each page each time.
+pub(crate) const DIRTY_PERIOD_NS: u64 = 100_000_000; // 100 ms
 
 /// Spans of more slots are not meshed: with so many they overlap unless they are all but empty.
 pub(crate) const MAX_MESH_SLOTS: u32 = 256;
@@ -80,7 +104,7 @@ pub(crate) const PLAN_MAX_SPANS: usize = 4;
 /// Pages that a pass looks at under one hold of a class lock when it collects candidates: some 10 microseconds.
 pub(crate) const PLAN_PAGES_PER_LOCK: u32 = 512;
 
-/// Free pages given back in one unit of a mesh step: some 10 to 100 microseconds.
+/// Free pages given back in one unit of a mesh step, by one call: up to some 40 microseconds.
 pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;
 
 /// Bitmap tests between two looks at the clock while a pass searches: some 10 microseconds.
@@ -96,6 +120,9 @@ pub(crate) const DEFAULT_ARENA_BYTES: usize = 8 * 64;
 pub(crate) const METADATA_POOL_PART: usize = 256;
 /// See [`METADATA_POOL_PART`].
 pub(crate) const METADATA_POOL_MIN_BYTES: usize = 1 << 20; // 1 MiB
+
+/// The same where memory is held as soon as it is reserved.
+pub(crate) const METADATA_POOL_MIN_BYTES_HELD: usize = 32 << 10; // 32 KiB
 
 /// The metadata pool grows by this much at a time: little, as a small heap's vectors take a few KiB.
 pub(crate) const METADATA_POOL_STEP_BYTES: usize = 4 << 10; // 4 KiB

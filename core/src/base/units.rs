@@ -1,5 +1,7 @@
 //! The heap's quantities, one type each, so that a page number can never be added to a byte count.
 
+use crate::base::config::CLASS_COUNT;
+
 /// The number of a page in the heap's arena, counted from the arena's first page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageIndex(u32);
@@ -90,18 +92,33 @@ impl PageLink {
     }
 }
 
-/// The number of a size class: an index into [`crate::ds::size_class::SIZES`].
+/// The number of a size class: an index into the table of their sizes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SizeClass(u8);
 
 impl SizeClass {
+    /// The class of this number. Panics if there is none.
     pub(crate) const fn new(index: u8) -> Self {
+        assert!((index as usize) < CLASS_COUNT, "there is no such class");
+        Self(index)
+    }
+
+    /// The class of this number.
+    ///
+    /// # Safety
+    /// The number must be below [`CLASS_COUNT`].
+    #[inline]
+    pub(crate) const unsafe fn new_unchecked(index: u8) -> Self {
+        debug_assert!((index as usize) < CLASS_COUNT);
         Self(index)
     }
 
     /// The class's number, from 0 for the smallest.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
+        // SAFETY: both constructors make sure of it; tables by class are then read without a further check.
+        unsafe { core::hint::assert_unchecked((self.0 as usize) < CLASS_COUNT) };
         self.0 as usize
     }
 }

@@ -8,14 +8,11 @@
 use core::alloc::Layout;
 
 use crate::base::config::{
-    MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART, MAX_TAIL_WASTE_PART_LARGE,
-    MIN_ALIGN,
+    CLASS_COUNT, MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART,
+    MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN,
 };
 use crate::base::config::{VECTOR_BYTES, VECTOR_MAX_BYTES, VECTOR_MIN_SLOTS};
 use crate::base::units::SizeClass;
-
-/// How many classes there are.
-pub(crate) const CLASS_COUNT: usize = count_sizes();
 
 /// The slot size of each class in bytes, ascending.
 pub(crate) const SIZES: [u32; CLASS_COUNT] = make_sizes();
@@ -74,18 +71,27 @@ const fn make_lookup<const N: usize>(step: usize) -> [u8; N] {
 }
 
 const _: () = assert!(CLASS_COUNT < 250, "class numbers share a byte with the page map's other values");
-const _: () = assert!(SIZES[CLASS_COUNT - 1] as usize == MAX_SMALL_SIZE);
+const _: () = assert!(CLASS_COUNT == count_sizes() && SIZES[CLASS_COUNT - 1] as usize == MAX_SMALL_SIZE);
 
 /// The class whose slots hold `size` bytes, aligned to [`MIN_ALIGN`]; none above [`MAX_SMALL_SIZE`]. Size 0 is served as 1.
 #[inline]
 pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
     if size <= FINE_LIMIT {
-        Some(SizeClass::new(FINE[size.div_ceil(MIN_ALIGN)]))
-    } else if size <= MAX_SMALL_SIZE {
-        Some(SizeClass::new(COARSE[size.div_ceil(COARSE_STEP)]))
+        // SAFETY: the table holds numbers of classes.
+        Some(unsafe { SizeClass::new_unchecked(FINE[(size + MIN_ALIGN - 1) >> MIN_ALIGN.trailing_zeros()]) })
     } else {
-        None
+        of_coarse_size(size)
     }
+}
+
+/// Apart from [`of_size`], so that its common half stays a few instructions where it is inlined.
+#[inline(never)]
+fn of_coarse_size(size: usize) -> Option<SizeClass> {
+    if size > MAX_SMALL_SIZE {
+        return None;
+    }
+    // SAFETY: the table holds numbers of classes.
+    Some(unsafe { SizeClass::new_unchecked(COARSE[size.div_ceil(COARSE_STEP)]) })
 }
 
 /// The class that serves `layout`; none if the layout needs pages of its own.
@@ -180,8 +186,8 @@ impl Cut {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{CLASS_COUNT, Cut, SIZES, of_layout, of_size};
-    use crate::base::config::{MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MIN_ALIGN};
+    use super::{Cut, SIZES, of_layout, of_size};
+    use crate::base::config::{CLASS_COUNT, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MIN_ALIGN};
     use crate::base::units::SizeClass;
     use core::alloc::Layout;
     use quickcheck::quickcheck;

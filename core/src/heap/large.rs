@@ -101,7 +101,7 @@ impl<P: Platform> Heap<P> {
             let mut pages = self.arena().page_heap();
             let run = self.large_run(object)?;
             pages.free(self.arena().map(), run);
-            pages.surplus_dirty()
+            pages.surplus_dirty(|| self.arena().platform().now_ns())
         };
         if surplus > 0 {
             // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.

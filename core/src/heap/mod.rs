@@ -256,7 +256,7 @@ impl<P: Platform> Heap<P> {
     /// # Errors
     /// The platform's code; the heap is whole, and the pages that could not be given back stay free.
     pub fn purge(&self) -> Result<usize, PlatformError> {
-        self.arena.drain_depots();
+        self.arena.drain_all();
         self.arena.retry_parted();
         let pages = self.arena.purge(u32::MAX)?;
         Ok(pages as usize * self.arena.map().page_size())

@@ -8,10 +8,11 @@ use crate::span::arena::all_classes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Bytes in slots that are taken, those that wait in local heaps included, and in large objects. Slots count whole.
+    /// Bytes in slots that are taken and in large objects. Slots count whole. Those that wait in local heaps and, until
+    /// [`Heap::purge`] or a mesh pass, in depots (up to 128 KiB a class) count as taken.
     pub taken_bytes: usize,
     /// Bytes of physical memory that the heap holds: objects' pages (each shared page once), dirty free pages and metadata.
-    /// Pages that were handed out but not touched yet count.
+    /// Pages that were handed out but not touched yet count. Where commit is not lazy, all that was reserved.
     pub held_bytes: usize,
     /// The part of `held_bytes` that is metadata: tables, pool, and a mesh pass's scratch memory while there is one.
     pub metadata_bytes: usize,
@@ -23,6 +24,10 @@ pub struct Statistics {
     pub span_bytes_peak: usize,
     /// Bytes of address space that show other pages' memory: what meshing saves now.
     pub aliased_bytes: usize,
+    /// Bytes of address space in free runs without memory, before the last page that is in use.
+    pub clean_bytes: usize,
+    /// Bytes of address space of dead aliases that the system refused to unalias so far.
+    pub parted_bytes: usize,
     /// Bytes of the arena's address space.
     pub arena_bytes: usize,
     /// Mappings in use beyond the arena's first.
@@ -58,17 +63,20 @@ impl<P: Platform> Heap<P> {
             (pages.counts(), pages.mappings().in_use(), pages.mappings().budget())
         };
         let totals = self.pass.totals();
-        let metadata_bytes = arena.metadata_bytes(counts.frontier_peak) + totals.scratch_bytes;
+        let metadata_bytes = arena.metadata_bytes(counts.tables) + totals.scratch_bytes;
         let in_use = counts.in_use as usize;
         let held_pages = in_use - counts.aliased as usize + (counts.dirty + counts.unpurged) as usize;
         Statistics {
             taken_bytes: taken_bytes + in_use.saturating_sub(class_pages) * page_size,
-            held_bytes: held_pages * page_size + metadata_bytes,
+            held_bytes: if arena.facts().lazy_commit { held_pages } else { counts.total as usize } * page_size
+                + metadata_bytes,
             metadata_bytes,
             dirty_bytes: counts.dirty as usize * page_size,
             span_bytes: in_use * page_size,
             span_bytes_peak: counts.in_use_peak as usize * page_size,
             aliased_bytes: counts.aliased as usize * page_size,
+            clean_bytes: counts.clean as usize * page_size,
+            parted_bytes: counts.parted as usize * page_size,
             arena_bytes: counts.total as usize * page_size,
             mappings,
             mapping_budget,

@@ -9,11 +9,11 @@
 //!
 //! The cursor and the plan are guarded by the lock of rank `MeshPass`, which a step holds throughout and never waits for.
 
-use crate::base::config::{PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_UNIT, SEARCH_TESTS_PER_LOOK};
-use crate::base::error::PlatformError;
+use crate::base::config::{
+    CLASS_COUNT, MAX_DRAIN_UNITS, PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_UNIT, SEARCH_TESTS_PER_LOOK,
+};
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Rank};
 use crate::base::units::{PageIndex, SizeClass};
-use crate::ds::size_class::CLASS_COUNT;
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
 use crate::mesh::pair::{Outcome, alias_count, candidate, mesh};
 use crate::mesh::plan::Plan;
@@ -23,16 +23,16 @@ use crate::span::arena::{Arena, class_number};
 
 /// Where a pass is.
 enum Stage {
-    /// About to begin with the class of this number.
-    Class(usize),
+    /// About to begin with the class of this number; so many units of what it keeps were given back already.
+    Class(usize, usize),
     /// Collecting candidates from this page on.
     Collect(Plan, PageIndex),
     /// Searching groups; candidates further on start at the page.
     Search(Plan, PageIndex),
     /// Meshing the groups of the plan; the next candidates start at the page.
     Mesh(Plan, PageIndex, Progress),
-    /// Giving dirty pages back.
-    Purge,
+    /// Giving dirty pages back; the pass then ends like this.
+    Purge(StepEnd),
 }
 
 /// How far the groups of a plan are meshed.
@@ -106,7 +106,7 @@ impl MeshPass {
         let Some(mut place) = self.stage.try_lock() else {
             return step.ended(StepEnd::Busy);
         };
-        let mut stage = place.take().unwrap_or(Stage::Class(0));
+        let mut stage = place.take().unwrap_or(Stage::Class(0, 0));
         let end = loop {
             // SAFETY: by the function's contract; the pass's lock keeps other meshes out.
             match unsafe { step.unit(stage) } {
@@ -157,7 +157,7 @@ impl MeshPass {
     pub(crate) fn abandon<P: Platform>(&mut self, arena: &Arena<P>) {
         match self.stage.get_mut().take() {
             Some(Stage::Collect(plan, _) | Stage::Search(plan, _) | Stage::Mesh(plan, ..)) => plan.release(arena),
-            Some(Stage::Class(_) | Stage::Purge) | None => {}
+            Some(Stage::Class(..) | Stage::Purge(_)) | None => {}
         }
     }
 }
@@ -196,7 +196,7 @@ impl<'a, P: Platform> Step<'a, P> {
     /// As for [`MeshPass::step`].
     unsafe fn unit(&mut self, stage: Stage) -> Unit {
         match stage {
-            Stage::Class(index) => self.begin_class(index),
+            Stage::Class(index, drained) => self.begin_class(index, drained),
             Stage::Collect(plan, page) => self.collect(plan, page),
             Stage::Search(mut plan, page) => {
                 if !plan.search(SEARCH_TESTS_PER_LOOK) {
@@ -208,21 +208,24 @@ impl<'a, P: Platform> Step<'a, P> {
             }
             // SAFETY: by the function's contract.
             Stage::Mesh(plan, page, progress) => unsafe { self.mesh(plan, page, progress) },
-            Stage::Purge => self.purge(),
+            Stage::Purge(end) => self.purge(end),
         }
     }
 
-    fn begin_class(&mut self, index: usize) -> Unit {
+    fn begin_class(&mut self, index: usize, drained: usize) -> Unit {
         if index == CLASS_COUNT {
             self.arena.retry_parted();
-            return Unit::Next(Stage::Purge);
+            return Unit::Next(Stage::Purge(StepEnd::PassDone));
         }
         let class = class_number(index);
-        self.arena.drain_depot(class);
+        // Bounded, as other threads may fill the depot again meanwhile.
+        if drained < MAX_DRAIN_UNITS && self.arena.drain_some(class) {
+            return Unit::Next(Stage::Class(index, drained + 1));
+        }
         let counts = self.arena.class(class).spans.counts();
         let keepers = (counts.spans - counts.aliases) as usize;
         if keepers < 2 || !self.arena.cut(class).can_mesh() {
-            return Unit::Next(Stage::Class(index + 1));
+            return Unit::Next(Stage::Class(index + 1, 0));
         }
         match Plan::new(self.arena, class, keepers) {
             Ok(plan) => Unit::Next(Stage::Collect(plan, PageIndex::new(0))),
@@ -308,7 +311,7 @@ impl<'a, P: Platform> Step<'a, P> {
         let counts = self.arena.class(class).spans.counts();
         let keepers = (counts.spans - counts.aliases) as usize;
         if !was_full || keepers < 2 {
-            return Unit::Next(Stage::Class(class.index() + 1));
+            return Unit::Next(Stage::Class(class.index() + 1, 0));
         }
         match Plan::new(self.arena, class, keepers) {
             Ok(plan) => Unit::Next(Stage::Collect(plan, page)),
@@ -319,20 +322,15 @@ impl<'a, P: Platform> Step<'a, P> {
     /// Ends the pass early. Dirty pages are given back all the same.
     fn give_up(&mut self, plan: Plan, end: StepEnd) -> Unit {
         plan.release(self.arena);
-        match self.arena.purge(u32::MAX) {
-            Ok(pages) => self.report.pages_purged += pages as usize,
-            Err(error) => return Unit::Stop(StepEnd::Refused(error), None),
-        }
-        Unit::Stop(end, None)
+        Unit::Next(Stage::Purge(end))
     }
 
-    fn purge(&mut self) -> Unit {
-        let purged: Result<u32, PlatformError> = self.arena.purge(PURGE_PAGES_PER_UNIT);
-        match purged {
-            Ok(0) => Unit::Stop(StepEnd::PassDone, None),
+    fn purge(&mut self, end: StepEnd) -> Unit {
+        match self.arena.purge_run(PURGE_PAGES_PER_UNIT) {
+            Ok(0) => Unit::Stop(end, None),
             Ok(pages) => {
                 self.report.pages_purged += pages as usize;
-                Unit::Next(Stage::Purge)
+                Unit::Next(Stage::Purge(end))
             }
             Err(error) => Unit::Stop(StepEnd::Refused(error), None),
         }

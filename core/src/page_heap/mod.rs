@@ -15,11 +15,12 @@ pub(crate) mod page_map;
 
 use core::ptr::NonNull;
 
-use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART};
+use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS};
 use crate::base::units::{PageIndex, PageLink, PageRun};
+use crate::ds::size_class::Cut;
 use free_runs::FreeRuns;
 use mappings::Mappings;
-pub(crate) use page_map::{PageKind, PageMap, PageRecord};
+pub(crate) use page_map::{PageKind, PageMap, PageRecord, TablePeaks};
 
 /// Whether pages are known to read as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,14 +67,17 @@ pub(crate) struct PageHeap {
     dirty: FreeRuns,
     /// Pages from here on were never handed out, or were given back as a whole.
     frontier: PageIndex,
-    /// The farthest that the frontier has been: tables are touched up to here.
-    frontier_peak: PageIndex,
     /// Pages of the arena.
     total: u32,
     /// Pages in spans and large objects.
     in_use: u32,
     /// The most that `in_use` has been.
     in_use_peak: u32,
+    /// The fewest dirty pages since `dirty_since`: so many were not needed.
+    dirty_low: u32,
+    dirty_since: u64,
+    /// How far the page map's tables have been used.
+    tables: TablePeaks,
     /// Pages of spans that are aliases: they show other pages' memory and hold none of their own.
     aliased: u32,
     /// Backing pages of aliases whose purge failed: no address shows them.
@@ -95,10 +99,12 @@ impl PageHeap {
             clean: FreeRuns::default(),
             dirty: FreeRuns::default(),
             frontier: PageIndex::new(0),
-            frontier_peak: PageIndex::new(0),
             total,
             in_use: 0,
             in_use_peak: 0,
+            dirty_low: 0,
+            dirty_since: 0,
+            tables: TablePeaks::default(),
             aliased: 0,
             unpurged: 0,
             // SAFETY: by the caller's contract.
@@ -111,6 +117,11 @@ impl PageHeap {
     /// Bytes of the table that [`PageHeap::new`] needs.
     pub(crate) const fn table_bytes(total: u32) -> usize {
         Mappings::bytes(total)
+    }
+
+    /// Notes that a span that is cut like this ends at `end`: its class's tables are used up to there.
+    pub(crate) fn note_tables(&mut self, end: PageIndex, cut: &Cut) {
+        self.tables.note(end.get(), cut.words(), cut.pages);
     }
 
     /// Free -> in use: a run that fits, whole and off all lists, its pages' kinds and records still those of free pages.
@@ -141,6 +152,7 @@ impl PageHeap {
         let runs = self.runs(content);
         let whole = runs.find(map, fit, quick)?;
         runs.remove(map, whole);
+        self.dirty_low = self.dirty_low.min(self.dirty.pages());
         let start = fit.start_in(whole).expect("`find` found that it fits");
         let wanted = PageRun::new(start, fit.count);
         self.put_back(map, whole.start, wanted.start, content);
@@ -163,7 +175,7 @@ impl PageHeap {
 
     fn set_frontier(&mut self, frontier: PageIndex) {
         self.frontier = frontier;
-        self.frontier_peak = self.frontier_peak.max(frontier);
+        self.tables.records = self.tables.records.max(frontier.get());
     }
 
     fn put_back(&mut self, map: &PageMap, from: PageIndex, to: PageIndex, content: Content) {
@@ -241,11 +253,24 @@ impl PageHeap {
         Some(content)
     }
 
-    /// Dirty pages to purge: half of them once there are more than [`DIRTY_PAGES_MIN`] and [`DIRTY_PAGES_PART`] allow, so
-    /// that the next surplus is some way off.
-    pub(crate) fn surplus_dirty(&self) -> u32 {
+    /// Dirty pages to purge now: those beyond [`DIRTY_PAGES_MIN`] and [`DIRTY_PAGES_PART`] that were not reused during the
+    /// last [`DIRTY_PERIOD_NS`] of the clock `now_ns`, or at once where there is no clock.
+    pub(crate) fn surplus_dirty(&mut self, now_ns: impl FnOnce() -> u64) -> u32 {
         let dirty = self.dirty.pages();
-        if dirty > DIRTY_PAGES_MIN.max(self.in_use / DIRTY_PAGES_PART) { dirty.div_ceil(2) } else { 0 }
+        let kept = DIRTY_PAGES_MIN.max(self.in_use / DIRTY_PAGES_PART);
+        if dirty <= kept {
+            return 0;
+        }
+        let now = now_ns();
+        if now == 0 {
+            return dirty - kept / 2;
+        }
+        if now.saturating_sub(self.dirty_since) < DIRTY_PERIOD_NS {
+            return 0;
+        }
+        let unused = self.dirty_low.min(dirty);
+        (self.dirty_since, self.dirty_low) = (now, dirty);
+        unused.saturating_sub(kept / 2)
     }
 
     /// Free -> in transit: up to `most` pages of one of the longest dirty runs, to be purged.
@@ -334,7 +359,7 @@ impl PageHeap {
             aliased: self.aliased,
             unpurged: self.unpurged,
             parted: self.parted_pages,
-            frontier_peak: self.frontier_peak.get(),
+            tables: self.tables,
             frontier: self.frontier.get(),
             total: self.total,
         }
@@ -360,6 +385,6 @@ pub(crate) struct PageCounts {
     pub(crate) unpurged: u32,
     pub(crate) parted: u32,
     pub(crate) frontier: u32,
-    pub(crate) frontier_peak: u32,
+    pub(crate) tables: TablePeaks,
     pub(crate) total: u32,
 }

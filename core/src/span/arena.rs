@@ -4,16 +4,17 @@
 use core::ptr::NonNull;
 
 use crate::base::config::{
-    ARENA_ALIGN, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, METADATA_POOL_MIN_BYTES, METADATA_POOL_PART,
+    ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, METADATA_POOL_MIN_BYTES,
+    METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
 };
 use crate::base::error::{AllocError, Misuse, PlatformError};
 use crate::base::rng::Rng;
 use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Rank};
 use crate::base::units::SizeClass;
 use crate::ds::metadata::MetadataPool;
-use crate::ds::size_class::{CLASS_COUNT, Cut};
+use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::MapLayout;
-use crate::page_heap::{PageHeap, PageMap};
+use crate::page_heap::{PageHeap, PageMap, TablePeaks};
 use crate::platform::{Facts, Platform, Purpose};
 use crate::span::class_spans::ClassSpans;
 use crate::span::depot::Depot;
@@ -106,30 +107,14 @@ impl<P: Platform> Arena<P> {
     /// Reserves everything that the heap will ever need.
     pub(crate) fn new(platform: P, options: Options) -> Result<Self, AllocError> {
         let facts = platform.facts();
-        let pages = reserve_pages(&platform, &facts, options.arena_bytes)?;
-        let page_count = u32::try_from(pages.bytes / facts.page_size).map_err(|_| AllocError::TooLarge)?;
-        let layout = MapLayout::new(page_count, facts.page_size);
-        let map_bytes = layout.bytes();
-        let table_bytes = map_bytes + PageHeap::table_bytes(page_count);
-        let pool_bytes = (pages.bytes / METADATA_POOL_PART).max(METADATA_POOL_MIN_BYTES);
-        let undo = |error: PlatformError, blocks: &[(Purpose, Block)]| {
-            for &(purpose, block) in blocks {
-                // SAFETY: the block was just reserved and nobody uses it.
-                unsafe { platform.release(purpose, block.start, block.bytes) };
-            }
-            AllocError::Platform(error)
-        };
-        let tables = reserve_metadata(&platform, &facts, table_bytes)
-            .map_err(|error| undo(error, &[(Purpose::Arena, pages)]))?;
-        let pool = reserve_metadata(&platform, &facts, pool_bytes)
-            .map_err(|error| undo(error, &[(Purpose::Arena, pages), (Purpose::Metadata, tables)]))?;
+        let Reservations { pages, tables, pool, layout } = Reservations::new(&platform, &facts, options.arena_bytes)?;
         // SAFETY: the tables' block is zeroed, ours, large enough, and released only after the map.
         let map = unsafe { PageMap::new(pages.start, tables.start, layout) };
         // SAFETY: the map's tables end where the page heap's begin.
-        let bits = unsafe { tables.start.add(map_bytes) }.cast();
+        let bits = unsafe { tables.start.add(layout.bytes()) }.cast();
         let limit = facts.mapping_limit.map_or(usize::MAX, |limit| limit / MAPPING_BUDGET_PART);
         // SAFETY: as for the map.
-        let page_heap = unsafe { PageHeap::new(page_count, bits, options.mapping_budget.unwrap_or(limit)) };
+        let page_heap = unsafe { PageHeap::new(map.pages(), bits, options.mapping_budget.unwrap_or(limit)) };
         // SAFETY: the pool's block is ours and outlives it.
         let metadata = unsafe { MetadataPool::new(pool.start, pool.bytes) };
         let cuts = core::array::from_fn(|index| Cut::new(class_number(index), facts.page_size));
@@ -205,10 +190,14 @@ impl<P: Platform> Arena<P> {
         self.misuses.load(Ordering::Relaxed)
     }
 
-    /// Bytes of metadata that have been touched when `pages` pages of the arena have been used, the pool included.
-    pub(crate) fn metadata_bytes(&self, pages: u32) -> usize {
+    /// Bytes of metadata that have been touched when the page map's tables have been used up to `peaks`, the pool included;
+    /// all that was reserved, where that is held from the start.
+    pub(crate) fn metadata_bytes(&self, peaks: TablePeaks) -> usize {
+        if !self.facts.lazy_commit {
+            return self.tables.bytes + self.pool.bytes;
+        }
         let pool = self.metadata.lock(&self.platform).committed();
-        self.layout.touched_bytes(pages) + PageHeap::table_bytes(pages) + pool
+        self.layout.touched_bytes(peaks) + PageHeap::table_bytes(peaks.records) + pool
     }
 
     /// Zeroed scratch memory for a mesh pass, to be given back by [`Arena::release_scratch`].
@@ -255,15 +244,48 @@ fn new_class(index: usize, cut: &Cut) -> ClassLock {
     ClassLock(Mutex::new(rank, Class { spans: ClassSpans::new(class, *cut), depot: Depot::new(cut) }))
 }
 
-/// An arena of `bytes` bytes, or of the largest half, quarter, ... that the platform has room for.
-fn reserve_pages(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Block, AllocError> {
-    let mut bytes = bytes.max(1).checked_next_multiple_of(facts.page_size).ok_or(AllocError::TooLarge)?;
-    loop {
-        match platform.reserve(Purpose::Arena, bytes, ARENA_ALIGN.max(facts.page_size)) {
-            Ok(start) => return Ok(Block { start, bytes }),
-            Err(error) if bytes <= facts.page_size => return Err(error.into()),
-            Err(_) => bytes = (bytes / 2).next_multiple_of(facts.page_size),
+/// What an arena is made of.
+struct Reservations {
+    pages: Block,
+    tables: Block,
+    pool: Block,
+    layout: MapLayout,
+}
+
+impl Reservations {
+    /// An arena of `bytes` bytes with its tables and pool, or of the largest half, quarter, ... that the platform has room
+    /// for.
+    fn new(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Self, AllocError> {
+        let most = u32::MAX as usize / 2 * facts.page_size;
+        let mut bytes = bytes.clamp(1, most).next_multiple_of(facts.page_size);
+        loop {
+            match Self::of_size(platform, facts, bytes) {
+                Ok(reservations) => return Ok(reservations),
+                Err(error) if bytes <= facts.page_size => return Err(error.into()),
+                Err(_) => bytes = (bytes / 2).next_multiple_of(facts.page_size),
+            }
         }
+    }
+
+    fn of_size(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Self, PlatformError> {
+        let align = bytes.checked_next_power_of_two().map_or(ARENA_ALIGN, |whole| whole.min(ARENA_ALIGN));
+        let start = platform.reserve(Purpose::Arena, bytes, align.max(facts.page_size))?;
+        let pages = Block { start, bytes };
+        let page_count = u32::try_from(bytes / facts.page_size).expect("`new` keeps to 32 bits of pages");
+        let layout = MapLayout::new(page_count, facts.page_size);
+        let table_bytes = layout.bytes() + PageHeap::table_bytes(page_count);
+        let pool_min = if facts.lazy_commit { METADATA_POOL_MIN_BYTES } else { METADATA_POOL_MIN_BYTES_HELD };
+        let pool_bytes = (bytes / METADATA_POOL_PART).max(pool_min);
+        let release = |purpose, block: Block| {
+            // SAFETY: the block was just reserved and nobody uses it.
+            unsafe { platform.release(purpose, block.start, block.bytes) };
+        };
+        let tables = reserve_metadata(platform, facts, table_bytes).inspect_err(|_| release(Purpose::Arena, pages))?;
+        let pool = reserve_metadata(platform, facts, pool_bytes).inspect_err(|_| {
+            release(Purpose::Metadata, tables);
+            release(Purpose::Arena, pages);
+        })?;
+        Ok(Self { pages, tables, pool, layout })
     }
 }
 

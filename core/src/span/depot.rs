@@ -55,9 +55,4 @@ impl Depot {
     pub(crate) fn take_empty(&mut self) -> Option<ShuffleVector> {
         self.empty.pop()
     }
-
-    /// Full vectors that it holds.
-    pub(crate) const fn full_count(&self) -> usize {
-        self.full.count()
-    }
 }

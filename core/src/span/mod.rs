@@ -3,8 +3,11 @@
 
 pub(crate) mod arena;
 pub(crate) mod bits;
+mod claim;
 pub(crate) mod class_spans;
 pub(crate) mod depot;
 pub(crate) mod emptied;
+mod group;
 mod pages;
 mod refill;
+mod release;

@@ -20,7 +20,7 @@ impl<P: Platform> Arena<P> {
             let mut pages = self.page_heap();
             // SAFETY: `guard` is the lock of the class that `emptied` was filled from.
             let parted = unsafe { emptied.give_back(&self.map, &mut pages) };
-            (parted, pages.surplus_dirty())
+            (parted, pages.surplus_dirty(|| self.platform.now_ns()))
         };
         drop(guard);
         self.unalias_all(parted);
@@ -66,15 +66,25 @@ impl<P: Platform> Arena<P> {
     /// pages.
     pub(crate) fn purge(&self, most: u32) -> Result<u32, PlatformError> {
         let mut purged = 0;
-        while self.facts().can_purge && purged < most {
-            let Some(run) = self.page_heap().take_dirty(&self.map, most - purged) else { break };
-            // SAFETY: the run is free and in transit, so no object and no alias rests on it (I6).
-            let outcome = unsafe { self.platform.purge(run) };
-            let content = if outcome.is_ok() { Content::Zero } else { Content::Old };
-            self.page_heap().insert(&self.map, run, content);
-            outcome?;
-            purged += run.count;
+        while purged < most {
+            match self.purge_run(most - purged)? {
+                0 => break,
+                pages => purged += pages,
+            }
         }
         Ok(purged)
+    }
+
+    /// The same for one run, by one call.
+    pub(crate) fn purge_run(&self, most: u32) -> Result<u32, PlatformError> {
+        if !self.facts().can_purge {
+            return Ok(0);
+        }
+        let Some(run) = self.page_heap().take_dirty(&self.map, most) else { return Ok(0) };
+        // SAFETY: the run is free and in transit, so no object and no alias rests on it (I6).
+        let outcome = unsafe { self.platform.purge(run) };
+        let content = if outcome.is_ok() { Content::Zero } else { Content::Old };
+        self.page_heap().insert(&self.map, run, content);
+        outcome.map(|()| run.count)
     }
 }

@@ -1,11 +1,11 @@
 //! Slots on their way between spans and shuffle vectors: refill, flush, and single ones for callers without a local heap.
 
-use crate::base::config::REFILL_MAX_SPANS;
+use crate::base::config::{EMPTY_SPANS_PER_UNIT, MAX_DRAIN_UNITS, REFILL_MAX_SPANS};
 use crate::base::error::{AllocError, Misuse};
 use crate::base::rng::Rng;
 use crate::base::sync::MutexGuard;
 use crate::base::units::SizeClass;
-use crate::ds::shuffle_vector::{Object, ShuffleVector, rotate, shuffle};
+use crate::ds::shuffle_vector::{Object, ShuffleVector, shuffle};
 use crate::page_heap::{Content, Fit};
 use crate::platform::Platform;
 use crate::span::arena::{Arena, Class, SlotOrder, all_classes};
@@ -42,13 +42,12 @@ impl<P: Platform> Arena<P> {
             self.free_vector(surplus);
             return Ok(full);
         }
-        if let Err(error) = self.claim_from_spans(&mut guard, class, &mut vector) {
+        if let Err(error) = self.claim_from_spans(&mut guard, class, &mut vector, rng) {
             return Err((error, vector));
         }
         drop(guard);
-        match self.options.slot_order {
-            SlotOrder::RandomRotation => rotate(vector.objects_mut(), rng),
-            SlotOrder::FullShuffle => shuffle(vector.objects_mut(), rng),
+        if self.options.slot_order == SlotOrder::FullShuffle {
+            shuffle(vector.objects_mut(), rng);
         }
         Ok(vector)
     }
@@ -59,12 +58,13 @@ impl<P: Platform> Arena<P> {
         guard: &mut MutexGuard<'_, Class>,
         class: SizeClass,
         vector: &mut ShuffleVector,
+        rng: &mut Rng,
     ) -> Result<(), AllocError> {
         for _ in 0..REFILL_MAX_SPANS {
             if vector.length() == vector.capacity() {
                 break;
             }
-            if guard.spans.claim(&self.map, vector) == 0 {
+            if guard.spans.claim(&self.map, vector, rng) == 0 {
                 if vector.length() > 0 {
                     break;
                 }
@@ -82,6 +82,7 @@ impl<P: Platform> Arena<P> {
             let (run, content) = pages.take(&self.map, fit).ok_or(AllocError::OutOfMemory)?;
             // Both locks are held (I2).
             self.map.set_span(run, class);
+            pages.note_tables(run.end(), self.cut(class));
             (run, content)
         };
         if content == Content::Zero {
@@ -127,8 +128,8 @@ impl<P: Platform> Arena<P> {
         outcome
     }
 
-    /// Takes a full vector of `class` in: to the depot or, if that has enough, back to the spans. Returns an empty vector if
-    /// there is one at hand.
+    /// Takes a vector of `class` with slots in: to the depot or, if that has enough, back to the spans. Returns an empty
+    /// vector if there is one at hand.
     pub(crate) fn flush(&self, class: SizeClass, vector: ShuffleVector) -> Option<ShuffleVector> {
         let refused = {
             let mut guard = self.class(class);
@@ -146,10 +147,10 @@ impl<P: Platform> Arena<P> {
         while !objects.as_slice().is_empty() {
             let mut guard = self.class(class);
             let mut emptied = Emptied::new(self.cut(class).pages);
-            let misuse = objects.find_map(|&object| guard.spans.release(&self.map, object, &mut emptied).err());
+            let outcome = guard.spans.release_each(&self.map, &mut objects, &mut emptied);
             self.give_back(guard, emptied);
             // Reported with no lock held; the rest goes on in the next round.
-            if let Some(misuse) = misuse {
+            if let Err(misuse) = outcome {
                 self.report(misuse);
             }
         }
@@ -157,27 +158,42 @@ impl<P: Platform> Arena<P> {
         vector
     }
 
-    /// Empties the depot of `class`.
-    pub(crate) fn drain_depot(&self, class: SizeClass) {
-        // Bounded by the depot's limit now; other threads may fill it again meanwhile.
-        let full = self.class(class).depot.full_count();
-        for _ in 0..full {
-            let Some(vector) = self.class(class).depot.take_full() else { break };
+    /// One unit of giving back what the class keeps for speed: a vector of its depot, or a few empty spans. False if there is
+    /// nothing left.
+    pub(crate) fn drain_some(&self, class: SizeClass) -> bool {
+        let mut guard = self.class(class);
+        if let Some(vector) = guard.depot.take_full() {
+            drop(guard);
             let vector = self.release_all(class, vector);
             self.put_empty(class, vector);
+            return true;
+        }
+        let mut emptied = Emptied::new(self.cut(class).pages);
+        let found = guard.spans.give_up_empty(&self.map, EMPTY_SPANS_PER_UNIT, &mut emptied);
+        self.give_back(guard, emptied);
+        found
+    }
+
+    /// Gives back what the class keeps for speed.
+    fn drain(&self, class: SizeClass) {
+        // Bounded, as other threads may fill the depot again meanwhile.
+        for _ in 0..MAX_DRAIN_UNITS {
+            if !self.drain_some(class) {
+                break;
+            }
         }
     }
 
-    /// Empties the depots of all classes.
-    pub(crate) fn drain_depots(&self) {
+    /// Gives back what all classes keep for speed.
+    pub(crate) fn drain_all(&self) {
         for class in all_classes() {
-            self.drain_depot(class);
+            self.drain(class);
         }
     }
 
     /// Makes free memory of whatever the heap holds without need, after an allocation failed.
     pub(crate) fn reclaim(&self) {
-        self.drain_depots();
+        self.drain_all();
         self.retry_parted();
         // A failed purge leaves the pages dirty and free: they serve small requests all the same.
         let _ = self.purge(u32::MAX);

@@ -111,6 +111,8 @@ pub(crate) struct Grouping<'a, const W: usize> {
     seed: usize,
     end: usize,
     gaps: usize,
+    /// Spans that the window began with.
+    window_spans: usize,
     trials: usize,
     trial: Trial<W>,
     best: Trial<W>,
@@ -163,6 +165,7 @@ impl<'a, const W: usize> Grouping<'a, W> {
             seed: 0,
             end: 0,
             gaps: 0,
+            window_spans: 0,
             trials: 0,
             trial,
             best: trial,
@@ -249,6 +252,7 @@ impl<'a, const W: usize> Grouping<'a, W> {
             self.base = self.window_start(self.window);
             self.window += 1;
             self.end = self.window_start(self.window) - self.base;
+            self.window_spans = self.end;
             self.seed = 0;
             self.phase = Phase::Load(0, 0);
             return;

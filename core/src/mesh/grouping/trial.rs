@@ -3,10 +3,12 @@
 
 use core::mem::replace;
 
-use super::{CHUNK, Grouping, NONE, PEERS, Phase, disjoint, slots, span};
+use super::{CHUNK, Grouping, NONE, PEERS, Phase, WINDOW, disjoint, slots, span};
 
-/// Trial groups grown from one seed.
+/// Trial groups grown from one seed in a full window; smaller windows take less time to scan and get more trials for it, up
+/// to [`MOST_TRIALS`], so that the time for a span stays about the same.
 const TRIALS: usize = 8;
+const MOST_TRIALS: usize = 48;
 /// How many of the fullest candidates are rated for each pick.
 const CHOICES: usize = 8;
 /// A seed that fits none of the emptiest spans of this many words gets no scan.
@@ -59,7 +61,7 @@ impl<const W: usize> Grouping<'_, W> {
         if self.trial.len > 0 && slots(&self.trial.taken) > slots(&self.best.taken) {
             self.best = self.trial;
         }
-        if self.trials == TRIALS.min(self.fits_len) || self.best.taken == self.used {
+        if self.trials == self.trial_limit().min(self.fits_len) || self.best.taken == self.used {
             return self.close_group();
         }
         (self.trial.len, self.peers_len, self.searched) = (0, 0, 0);
@@ -67,6 +69,10 @@ impl<const W: usize> Grouping<'_, W> {
         self.add(self.fits[self.trials]);
         self.trials += 1;
         self.phase = Phase::Grow;
+    }
+
+    fn trial_limit(&self) -> usize {
+        (TRIALS * WINDOW / self.window_spans.max(1)).clamp(TRIALS, MOST_TRIALS)
     }
 
     /// Brings the trial group a step further.

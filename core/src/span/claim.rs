@@ -1,0 +1,96 @@
+//! Free -> taken: claiming the free slots of partial spans, in the order in which they will be handed out.
+
+use crate::base::rng::Rng;
+use crate::base::units::PageIndex;
+use crate::ds::shuffle_vector::{Object, ShuffleVector};
+use crate::page_heap::PageMap;
+use crate::span::bits::{set_bits, union};
+use crate::span::class_spans::{ClassSpans, Keeper};
+
+impl ClassSpans {
+    /// Takes up to `vector`'s free capacity of free slots of the fullest partial span. They will be popped ascending from a
+    /// random slot on and then from the first: neighbours stay neighbours, and spans of one program pattern become
+    /// rotations of each other, which mesh. Returns how many; 0: no partial span.
+    pub(crate) fn claim(&mut self, map: &PageMap, vector: &mut ShuffleVector, rng: &mut Rng) -> usize {
+        let Some(head) = self.fullest() else { return 0 };
+        let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
+        let free = self.cut.slots - u32::from(keeper.live);
+        let count = (vector.capacity() - vector.length()).min(free as usize);
+        let (start, size) = (map.address_of(head), self.cut.size as usize);
+        let first = rng.below(self.cut.slots);
+        // SAFETY: there is room for `count`, and `claim_slots` tells as many slots, as so many are free (I4).
+        let mut places = unsafe { vector.extend(count) }.iter_mut().rev();
+        self.claim_slots(map, head, keeper, first, count, |slot| {
+            // SAFETY: the slot lies in the span's pages.
+            let object = unsafe { start.add(slot as usize * size) };
+            places.next().expect("as many places as slots").write(object);
+        });
+        count
+    }
+
+    /// Takes one free slot of the fullest partial span.
+    pub(crate) fn claim_one(&mut self, map: &PageMap) -> Option<Object> {
+        let head = self.fullest()?;
+        let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
+        let mut object = None;
+        let size = self.cut.size as usize;
+        self.claim_slots(map, head, keeper, 0, 1, |slot| {
+            // SAFETY: the slot lies in the span's pages.
+            object = Some(unsafe { map.address_of(head).add(slot as usize * size) });
+        });
+        object
+    }
+
+    fn fullest(&self) -> Option<PageIndex> {
+        self.partial.iter().rev().find_map(|list| list.get())
+    }
+
+    /// Sets the bits of the first `count` free slots from slot `first` on (and round), of which there are as many, tells
+    /// each, and moves the span to its new place.
+    fn claim_slots(
+        &mut self,
+        map: &PageMap,
+        head: PageIndex,
+        keeper: Keeper,
+        first: u32,
+        count: usize,
+        mut tell: impl FnMut(u32),
+    ) {
+        let words = self.cut.words();
+        if words == 0 {
+            tell(0);
+            self.empty -= 1;
+        } else {
+            // SAFETY: the class lock is held.
+            let taken = unsafe { union(map, head, keeper.aliases, words) };
+            let (first_word, before) = (first as usize / 64, (1_u64 << (first % 64)) - 1);
+            let mut left = count;
+            // The first word comes twice: from the first slot on, and at last up to it.
+            for step in 0..=words {
+                let word = if first_word + step < words { first_word + step } else { first_word + step - words };
+                let slots_here = (self.cut.slots - 64 * word as u32).min(64);
+                let mut free = !taken[word] & (u64::MAX >> (64 - slots_here));
+                free &= if step == 0 { !before } else { u64::MAX };
+                free &= if step == words { before } else { u64::MAX };
+                let mut claimed: u64 = 0;
+                for bit in set_bits(free).take(left) {
+                    claimed |= 1 << bit;
+                    tell(64 * word as u32 + bit);
+                }
+                left -= claimed.count_ones() as usize;
+                // SAFETY: the class lock is held.
+                let own = unsafe { map.word(head, word) };
+                // SAFETY: as above.
+                unsafe { map.set_word(head, word, own | claimed) };
+                if left == 0 {
+                    break;
+                }
+            }
+            debug_assert_eq!(left, 0, "I4: a keeper counts its group's slots");
+        }
+        self.taken += count as u64;
+        #[expect(clippy::cast_possible_truncation, reason = "at most the slots of a span")]
+        let live = keeper.live + count as u16;
+        self.move_to_place(map, head, Keeper { live, ..keeper });
+    }
+}
