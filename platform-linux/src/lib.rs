@@ -1,4 +1,5 @@
-//! Linux under meshheap. The only crate that names libc; it needs neither std nor root.
+//! Linux under meshheap. The only crate that names libc; it needs no root, and std only for the thread-local of
+//! `MeshHeap` (feature `global`, on by default).
 //!
 //! The arena is a file in memory (a memfd) that is mapped shared, page for page: the backing page of index `p` is the page
 //! of the file at offset `p * page_size`. That makes an alias one `mmap` of another offset.
@@ -31,17 +32,26 @@
 #![no_std]
 #![cfg(target_os = "linux")]
 
+#[cfg(feature = "global")]
+extern crate std;
+
 mod arena;
 mod clock;
 mod descriptor;
 mod entropy;
 mod errno;
+#[cfg(feature = "global")]
+mod global;
 mod limits;
 mod mapping;
 mod memfd;
 pub mod memory;
 mod platform;
+mod private;
 mod proc_file;
 mod scheduler;
 
+#[cfg(feature = "global")]
+pub use global::MeshHeap;
 pub use platform::LinuxPlatform;
+pub use private::PrivatePlatform;

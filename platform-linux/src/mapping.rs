@@ -63,6 +63,41 @@ pub(crate) unsafe fn map_metadata(at: NonNull<u8>, bytes: usize) -> Result<(), E
     Ok(())
 }
 
+/// New addresses for metadata.
+pub(crate) fn map_metadata_at_new(bytes: usize, align: usize, page_size: usize) -> Result<NonNull<u8>, Errno> {
+    let base = reserve(bytes, align, page_size)?;
+    // SAFETY: the addresses were reserved just now.
+    let mapped = unsafe { map_metadata(base, bytes) };
+    if mapped.is_err() {
+        // SAFETY: nobody knows of them yet.
+        unsafe { unmap(base, bytes) };
+    }
+    mapped.map(|()| base)
+}
+
+/// New addresses that show zeros of their own.
+pub(crate) fn map_private(bytes: usize, align: usize, page_size: usize) -> Result<NonNull<u8>, Errno> {
+    let base = reserve(bytes, align, page_size)?;
+    // SAFETY: the addresses were reserved just now, with the same flags; only access changes.
+    let allowed = unsafe { protect(base, bytes, Access::ReadWrite) };
+    if allowed.is_err() {
+        // SAFETY: nobody knows of them yet.
+        unsafe { unmap(base, bytes) };
+    }
+    allowed.map(|()| base)
+}
+
+/// Gives the memory of private addresses back: they read zero.
+///
+/// # Safety
+/// They must be the caller's, and nothing may need their content.
+pub(crate) unsafe fn discard(start: usize, bytes: usize) -> Result<(), Errno> {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: by the caller's contract.
+    check(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })?;
+    Ok(())
+}
+
 /// Allows or forbids writes to the addresses.
 ///
 /// # Safety

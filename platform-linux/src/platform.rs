@@ -134,7 +134,7 @@ unsafe impl Platform for LinuxPlatform {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(self.facts.page_size) && align >= self.facts.page_size);
         let reserved = match purpose {
             Purpose::Arena => self.reserve_arena(bytes, align),
-            Purpose::Metadata => reserve_metadata(bytes, align, self.facts.page_size),
+            Purpose::Metadata => mapping::map_metadata_at_new(bytes, align, self.facts.page_size),
         };
         reserved.map_err(|errno| errno.during(Operation::Reserve))
     }
@@ -195,15 +195,4 @@ unsafe impl Platform for LinuxPlatform {
     fn yield_now(&self) {
         scheduler::yield_now();
     }
-}
-
-fn reserve_metadata(bytes: usize, align: usize, page_size: usize) -> Result<NonNull<u8>, Errno> {
-    let base = mapping::reserve(bytes, align, page_size)?;
-    // SAFETY: the addresses were reserved just now.
-    let mapped = unsafe { mapping::map_metadata(base, bytes) };
-    if mapped.is_err() {
-        // SAFETY: nobody knows of them yet.
-        unsafe { mapping::unmap(base, bytes) };
-    }
-    mapped.map(|()| base)
 }

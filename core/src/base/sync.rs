@@ -90,6 +90,21 @@ mod inner {
             }
         }
 
+        /// Locks, and stays locked until [`Mutex::unlock_after_fork`].
+        pub(crate) fn lock_for_fork(&self, waiter: &impl Relax) {
+            core::mem::forget(self.lock(waiter));
+        }
+
+        /// Unlocks what [`Mutex::lock_for_fork`] locked.
+        ///
+        /// # Safety
+        /// The calling thread (or in a child process, the thread that it continues) must have called that.
+        pub(crate) unsafe fn unlock_after_fork(&self) {
+            held::Held::forget(self.rank);
+            // SAFETY: by the caller's contract the lock is held, and its guard was forgotten.
+            unsafe { self.lock.force_unlock() };
+        }
+
         pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             let guard = self.lock.try_lock()?;
             Some(MutexGuard { guard, _held: held::Held::new(self.rank) })
@@ -203,7 +218,14 @@ mod held {
 
     impl Drop for Held {
         fn drop(&mut self) {
-            HELD.with(|held| held.borrow_mut().retain(|&rank| rank != self.0));
+            Self::forget(self.0);
+        }
+    }
+
+    impl Held {
+        /// A lock of this rank is held no more.
+        pub(crate) fn forget(rank: Rank) {
+            HELD.with(|held| held.borrow_mut().retain(|&held| held != rank));
         }
     }
 }
@@ -219,6 +241,9 @@ mod held {
         pub(crate) const fn new(_rank: super::Rank) -> Self {
             Self
         }
+
+        #[cfg(not(all(loom, feature = "loom")))]
+        pub(crate) const fn forget(_rank: super::Rank) {}
     }
 }
 

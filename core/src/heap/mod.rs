@@ -2,6 +2,8 @@
 
 #[cfg(feature = "check")]
 mod check;
+#[cfg(not(all(loom, feature = "loom")))]
+mod fork;
 pub(crate) mod large;
 pub(crate) mod statistics;
 pub(crate) mod walk;

@@ -12,6 +12,8 @@
 use crate::base::config::{
     CLASS_COUNT, MAX_DRAIN_UNITS, PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_UNIT, SEARCH_TESTS_PER_LOOK,
 };
+#[cfg(not(all(loom, feature = "loom")))]
+use crate::base::sync::Relax;
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Rank};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
@@ -151,6 +153,22 @@ impl MeshPass {
             longest_step_ns: self.longest_step_ns.load(Ordering::Relaxed),
             scratch_bytes: usize::try_from(self.scratch_bytes.load(Ordering::Relaxed)).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Waits for a step that is under way, and keeps others out.
+    #[cfg(not(all(loom, feature = "loom")))]
+    pub(crate) fn lock_for_fork(&self, waiter: &impl Relax) {
+        self.stage.lock_for_fork(waiter);
+    }
+
+    /// Lets steps run again.
+    ///
+    /// # Safety
+    /// As for [`Arena::unlock_after_fork`].
+    #[cfg(not(all(loom, feature = "loom")))]
+    pub(crate) unsafe fn unlock_after_fork(&self) {
+        // SAFETY: by the caller's contract.
+        unsafe { self.stage.unlock_after_fork() };
     }
 
     /// Gives up the pass that is under way and its scratch memory.

@@ -169,6 +169,32 @@ impl<P: Platform> Arena<P> {
         self.page_heap.lock(&self.platform)
     }
 
+    /// Takes every lock, so that a fork copies the heap at rest.
+    #[cfg(not(all(loom, feature = "loom")))]
+    pub(crate) fn lock_for_fork(&self) {
+        for class in &self.classes {
+            class.0.lock_for_fork(&self.platform);
+        }
+        self.page_heap.lock_for_fork(&self.platform);
+        self.metadata.lock_for_fork(&self.platform);
+    }
+
+    /// Gives every lock back.
+    ///
+    /// # Safety
+    /// [`Arena::lock_for_fork`] must have been called by this thread, or by the one that it continues in a child process.
+    #[cfg(not(all(loom, feature = "loom")))]
+    pub(crate) unsafe fn unlock_after_fork(&self) {
+        // SAFETY: by the caller's contract.
+        unsafe { self.metadata.unlock_after_fork() };
+        // SAFETY: as above.
+        unsafe { self.page_heap.unlock_after_fork() };
+        for class in self.classes.iter().rev() {
+            // SAFETY: as above.
+            unsafe { class.0.unlock_after_fork() };
+        }
+    }
+
     /// A random stream of its own, for a local heap or the heap itself.
     pub(crate) fn new_stream(&self) -> Rng {
         // Relaxed: only the numbers have to differ.
