@@ -180,7 +180,6 @@ extern "C" fn drop_local(memory: *mut c_void) {
 }
 
 /// The thread's local heap.
-#[inline]
 fn local() -> Option<&'static mut ThreadHeap> {
     let local = LOCAL.get();
     let local = if local.addr() > GONE.addr() { local } else { make_local()? };
@@ -189,17 +188,47 @@ fn local() -> Option<&'static mut ThreadHeap> {
     Some(unsafe { &mut *local })
 }
 
+/// The thread's local heap if it has one.
+#[inline]
+fn local_at_hand() -> Option<&'static mut ThreadHeap> {
+    let local = LOCAL.get();
+    // SAFETY: as in `local`.
+    if local.addr() > GONE.addr() { Some(unsafe { &mut *local }) } else { None }
+}
+
 fn address(object: Result<NonNull<u8>, meshheap::AllocError>) -> *mut u8 {
     object.map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_slow(layout: Layout) -> *mut u8 {
+    match local() {
+        Some(local) => address(local.alloc(layout)),
+        None => heap().map_or(ptr::null_mut(), |heap| address(heap.alloc(layout))),
+    }
+}
+
+/// # Safety
+/// As for `dealloc`.
+#[cold]
+#[inline(never)]
+unsafe fn dealloc_slow(object: NonNull<u8>, layout: Layout) {
+    match local() {
+        // SAFETY: the caller keeps the same contract.
+        Some(local) => unsafe { local.dealloc(object, layout) },
+        // SAFETY: as above.
+        None => heap().into_iter().for_each(|heap| unsafe { heap.dealloc(object, layout) }),
+    }
 }
 
 // SAFETY: objects come from a heap that is never dropped; layouts are kept; nothing unwinds.
 unsafe impl GlobalAlloc for MeshHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match local() {
-            Some(local) => address(local.alloc(layout)),
-            None => heap().map_or(ptr::null_mut(), |heap| address(heap.alloc(layout))),
+        match local_at_hand().and_then(|local| local.alloc_cached(layout)) {
+            Some(object) => object.as_ptr(),
+            None => alloc_slow(layout),
         }
     }
 
@@ -207,11 +236,10 @@ unsafe impl GlobalAlloc for MeshHeap {
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         // SAFETY: by the trait's contract the object is live, so not null.
         let object = unsafe { NonNull::new_unchecked(object) };
-        match local() {
-            // SAFETY: by the trait's contract the object is live and has this layout.
-            Some(local) => unsafe { local.dealloc(object, layout) },
+        // SAFETY: by the trait's contract the object is live and has this layout.
+        if !local_at_hand().is_some_and(|local| unsafe { local.dealloc_cached(object, layout) }) {
             // SAFETY: as above.
-            None => heap().into_iter().for_each(|heap| unsafe { heap.dealloc(object, layout) }),
+            unsafe { dealloc_slow(object, layout) };
         }
     }
 

@@ -87,6 +87,16 @@ pub(crate) fn map_private(bytes: usize, align: usize, page_size: usize) -> Resul
     allowed.map(|()| base)
 }
 
+/// Asks for huge pages; the kernel may refuse.
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn advise_huge(start: usize, bytes: usize) {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: changes no content.
+    unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
+}
+
 /// Gives the memory of private addresses back: they read zero.
 ///
 /// # Safety

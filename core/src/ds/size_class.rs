@@ -73,6 +73,13 @@ const fn make_lookup<const N: usize>(step: usize) -> [u8; N] {
 const _: () = assert!(CLASS_COUNT < 250, "class numbers share a byte with the page map's other values");
 const _: () = assert!(CLASS_COUNT == count_sizes() && SIZES[CLASS_COUNT - 1] as usize == MAX_SMALL_SIZE);
 
+/// The class that serves `layout`, for layouts of which a few instructions tell; none for all others, which may have a class
+/// all the same.
+#[inline]
+pub(crate) fn of_common_layout(layout: Layout) -> Option<SizeClass> {
+    if layout.size() <= FINE_LIMIT && layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { None }
+}
+
 /// The class whose slots hold `size` bytes, aligned to [`MIN_ALIGN`]; none above [`MAX_SMALL_SIZE`]. Size 0 is served as 1.
 #[inline]
 pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
@@ -160,8 +167,11 @@ impl Cut {
     /// The slot that the byte `offset` of a span lies in, and whether it is the slot's first byte.
     #[inline]
     pub(crate) fn slot_at(&self, offset: u32) -> (u32, bool) {
-        let slot = ((u64::from(offset) * self.reciprocal) >> RECIPROCAL_SHIFT) as u32;
-        (slot, slot * self.size == offset)
+        let product = u64::from(offset) * self.reciprocal;
+        // The fraction of a multiple of `size` is its share of the rounding, below one `reciprocal` (Lemire, Kaser and Kurz,
+        // "Faster remainder by direct computation", 2019).
+        let exact = product & ((1 << RECIPROCAL_SHIFT) - 1) < self.reciprocal;
+        ((product >> RECIPROCAL_SHIFT) as u32, exact)
     }
 
     /// Words of a bitmap with one bit a slot. A span of a single slot has none: its record tells whether the slot is taken,

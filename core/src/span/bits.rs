@@ -27,19 +27,32 @@ pub(crate) unsafe fn aliases(map: &PageMap, first: PageLink) -> impl Iterator<It
     })
 }
 
-/// The first `words` words of the union of the bitmaps of the keeper at `head` and its `aliases`.
+/// Word number `word` of the union of the bitmaps of the keeper at `head` and its aliases, of which `first` is the first.
+///
+/// # Safety
+/// The caller must hold the class lock.
+#[inline]
+pub(crate) unsafe fn union_word(map: &PageMap, head: PageIndex, first: PageLink, word: usize) -> u64 {
+    // SAFETY: the keeper is of the class whose lock is held.
+    let own = unsafe { map.word(head, word) };
+    if first == PageLink::NONE {
+        return own;
+    }
+    // SAFETY: by the function's contract.
+    let members = unsafe { aliases(map, first) };
+    // SAFETY: an alias belongs to its keeper's class.
+    members.fold(own, |all, (page, _)| all | unsafe { map.word(page, word) })
+}
+
+/// The first `words` words of that union.
 ///
 /// # Safety
 /// The caller must hold the class lock.
 pub(crate) unsafe fn union(map: &PageMap, head: PageIndex, first: PageLink, words: usize) -> GroupBits {
     let mut bits = [0; MAX_WORDS];
-    // SAFETY: by the function's contract.
-    let members = unsafe { aliases(map, first) }.map(|(page, _)| page);
-    for page in core::iter::once(head).chain(members) {
-        for (word, all) in bits.iter_mut().enumerate().take(words) {
-            // SAFETY: the members are of the class whose lock is held.
-            *all |= unsafe { map.word(page, word) };
-        }
+    for (word, all) in bits.iter_mut().enumerate().take(words) {
+        // SAFETY: by the function's contract.
+        *all = unsafe { union_word(map, head, first, word) };
     }
     bits
 }

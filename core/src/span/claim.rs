@@ -4,7 +4,7 @@ use crate::base::rng::Rng;
 use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::{Object, ShuffleVector};
 use crate::page_heap::PageMap;
-use crate::span::bits::{set_bits, union};
+use crate::span::bits::union_word;
 use crate::span::class_spans::{ClassSpans, Keeper};
 
 impl ClassSpans {
@@ -19,11 +19,17 @@ impl ClassSpans {
         let (start, size) = (map.address_of(head), self.cut.size as usize);
         let first = rng.below(self.cut.slots);
         // SAFETY: there is room for `count`, and `claim_slots` tells as many slots, as so many are free (I4).
-        let mut places = unsafe { vector.extend(count) }.iter_mut().rev();
-        self.claim_slots(map, head, keeper, first, count, |slot| {
+        let places = unsafe { vector.extend(count) };
+        let mut place = count;
+        self.claim_slots(map, head, keeper, first, count, |slot, slots| {
             // SAFETY: the slot lies in the span's pages.
-            let object = unsafe { start.add(slot as usize * size) };
-            places.next().expect("as many places as slots").write(object);
+            let mut object = unsafe { start.add(slot as usize * size) };
+            place -= slots as usize;
+            for place in places[place..place + slots as usize].iter_mut().rev() {
+                place.write(object);
+                // Within the pages, or at their end after the last slot.
+                object = object.map_addr(|address| address.saturating_add(size));
+            }
         });
         count
     }
@@ -34,7 +40,7 @@ impl ClassSpans {
         let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
         let mut object = None;
         let size = self.cut.size as usize;
-        self.claim_slots(map, head, keeper, 0, 1, |slot| {
+        self.claim_slots(map, head, keeper, 0, 1, |slot, _| {
             // SAFETY: the slot lies in the span's pages.
             object = Some(unsafe { map.address_of(head).add(slot as usize * size) });
         });
@@ -46,7 +52,7 @@ impl ClassSpans {
     }
 
     /// Sets the bits of the first `count` free slots from slot `first` on (and round), of which there are as many, tells
-    /// each, and moves the span to its new place.
+    /// each run of neighbours by its first slot and its length, and moves the span to its new place.
     fn claim_slots(
         &mut self,
         map: &PageMap,
@@ -54,28 +60,31 @@ impl ClassSpans {
         keeper: Keeper,
         first: u32,
         count: usize,
-        mut tell: impl FnMut(u32),
+        mut tell: impl FnMut(u32, u32),
     ) {
         let words = self.cut.words();
         if words == 0 {
-            tell(0);
+            tell(0, 1);
             self.empty -= 1;
         } else {
-            // SAFETY: the class lock is held.
-            let taken = unsafe { union(map, head, keeper.aliases, words) };
             let (first_word, before) = (first as usize / 64, (1_u64 << (first % 64)) - 1);
             let mut left = count;
             // The first word comes twice: from the first slot on, and at last up to it.
             for step in 0..=words {
                 let word = if first_word + step < words { first_word + step } else { first_word + step - words };
                 let slots_here = (self.cut.slots - 64 * word as u32).min(64);
-                let mut free = !taken[word] & (u64::MAX >> (64 - slots_here));
+                // SAFETY: the class lock is held.
+                let taken = unsafe { union_word(map, head, keeper.aliases, word) };
+                let mut free = !taken & (u64::MAX >> (64 - slots_here));
                 free &= if step == 0 { !before } else { u64::MAX };
                 free &= if step == words { before } else { u64::MAX };
-                let mut claimed: u64 = 0;
-                for bit in set_bits(free).take(left) {
-                    claimed |= 1 << bit;
-                    tell(64 * word as u32 + bit);
+                let claimed = lowest_bits(free, left);
+                let mut rest = claimed;
+                while rest != 0 {
+                    let slot = rest.trailing_zeros();
+                    let slots = (!(rest >> slot)).trailing_zeros();
+                    tell(64 * word as u32 + slot, slots);
+                    rest &= u64::MAX.checked_shl(slot + slots).unwrap_or(0);
                 }
                 left -= claimed.count_ones() as usize;
                 // SAFETY: the class lock is held.
@@ -93,4 +102,13 @@ impl ClassSpans {
         let live = keeper.live + count as u16;
         self.move_to_place(map, head, Keeper { live, ..keeper });
     }
+}
+
+/// The lowest `count` set bits of `word`, or all if there are fewer.
+fn lowest_bits(word: u64, count: usize) -> u64 {
+    if word.count_ones() as usize <= count {
+        return word;
+    }
+    let above = (0..count).fold(word, |rest, _| rest & (rest - 1));
+    word & !above
 }

@@ -6,7 +6,7 @@ use crate::ds::shuffle_vector::{ShuffleVector, VectorStack};
 use crate::ds::size_class::Cut;
 
 /// Empty vectors kept at the most.
-const EMPTIES: usize = 4;
+const EMPTIES: usize = 8;
 
 /// The depot. Guarded by its class lock.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use crate::base::error::{Misuse, MisuseKind};
 use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::Object;
+use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::Place;
 use crate::page_heap::{PageKind, PageMap, PageRecord};
 use crate::span::class_spans::ClassSpans;
@@ -38,12 +39,7 @@ impl ClassSpans {
     }
 
     fn is_taken(&self, map: &PageMap, head: PageIndex, slot: u32) -> bool {
-        if self.cut.words() == 0 {
-            return self.keeper(map, head).is_some_and(|keeper| keeper.live == 1);
-        }
-        // SAFETY: the class lock is held.
-        let bits = unsafe { map.word(head, slot as usize / 64) };
-        bits >> (slot % 64) & 1 != 0
+        self.own_word(map, head, slot / 64) >> (slot % 64) & 1 != 0
     }
 
     /// Taken -> free. A span that it empties goes to `emptied`.
@@ -88,42 +84,46 @@ impl ClassSpans {
         objects: &mut core::slice::Iter<'_, Object>,
     ) -> (u16, Result<(), Misuse>) {
         let start = map.address_of(head).addr().get();
-        let length = self.cut.slots as usize * self.cut.size as usize;
-        let mut released = 0;
-        while let Some(&object) = objects.as_slice().first() {
+        let (cut, all) = (self.cut, objects.as_slice());
+        let (mut released, mut misuse) = (0, None);
+        while let Some(object) = all.get(released) {
             let offset = object.addr().get().wrapping_sub(start);
-            if offset >= length {
+            if offset >= cut.slots as usize * cut.size as usize {
                 break;
             }
-            objects.next();
             #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-            let (slot, exact) = self.cut.slot_at(offset as u32);
-            let kind = if !exact {
-                Some(MisuseKind::Interior)
-            } else if self.clear_bit(map, head, slot, released) {
-                None
-            } else {
-                Some(MisuseKind::DoubleFree)
-            };
-            if let Some(kind) = kind {
-                return (released, Err(Misuse { address: object.addr().get(), kind }));
+            let (slot, exact) = cut.slot_at(offset as u32);
+            // Most neighbours in a vector are neighbours in a span, too: one word of the bitmap serves many.
+            let mut bits = self.own_word(map, head, slot / 64);
+            let cleared = clear_bits(&cut, start, slot / 64, &mut bits, &all[released..]);
+            self.set_own_word(map, head, slot / 64, bits);
+            released += cleared;
+            if cleared == 0 {
+                let kind = if exact { MisuseKind::DoubleFree } else { MisuseKind::Interior };
+                misuse = Some(Misuse { address: object.addr().get(), kind });
+                break;
             }
-            released += 1;
         }
-        (released, Ok(()))
+        *objects = all[released + usize::from(misuse.is_some())..].iter();
+        #[expect(clippy::cast_possible_truncation, reason = "at most the slots of a span")]
+        let released = released as u16;
+        (released, misuse.map_or(Ok(()), Err))
     }
 
-    /// Taken -> free for one bit; false if it was free. `released` slots of the span are not counted in its record yet.
-    fn clear_bit(&mut self, map: &PageMap, head: PageIndex, slot: u32, released: u16) -> bool {
-        if self.cut.words() == 0 {
-            return released == 0 && self.is_taken(map, head, slot);
+    /// Word number `word` of the bitmap of the span at `head`. A span of one slot has it in its record.
+    fn own_word(&self, map: &PageMap, head: PageIndex, word: u32) -> u64 {
+        if self.cut.slots == 1 {
+            return self.keeper(map, head).map_or(0, |keeper| u64::from(keeper.live));
         }
-        let (word, mask) = (slot as usize / 64, 1 << (slot % 64));
         // SAFETY: the class lock is held.
-        let own = unsafe { map.word(head, word) };
-        // SAFETY: as above.
-        unsafe { map.set_word(head, word, own & !mask) };
-        own & mask != 0
+        unsafe { map.word(head, word as usize) }
+    }
+
+    fn set_own_word(&mut self, map: &PageMap, head: PageIndex, word: u32, bits: u64) {
+        if self.cut.slots > 1 {
+            // SAFETY: the class lock is held.
+            unsafe { map.set_word(head, word as usize, bits) };
+        }
     }
 
     /// `released` live slots less in the span at `head` and in its keeper.
@@ -176,4 +176,32 @@ impl ClassSpans {
         }
         before > 0
     }
+}
+
+/// Clears in `bits`, word `word` of the bitmap of the span at address `start`, the bits of the objects that `objects` begins
+/// with. Returns how many: it stops at the first that is no taken slot of this word. Apart, as this is the innermost loop of
+/// every free that goes beyond the local heap.
+#[inline(never)]
+fn clear_bits(cut: &Cut, start: usize, word: u32, bits: &mut u64, objects: &[Object]) -> usize {
+    let cut = *cut;
+    let length = 64 * cut.size as usize;
+    let start = start + word as usize * length;
+    let mut rest = *bits;
+    let mut cleared = 0;
+    for object in objects {
+        let offset = object.addr().get().wrapping_sub(start);
+        if offset >= length {
+            break;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "64 slots are less than 4 GiB")]
+        let (slot, exact) = cut.slot_at(offset as u32);
+        let mask = 1 << (slot % 64);
+        if rest & mask == 0 || !exact {
+            break;
+        }
+        rest ^= mask;
+        cleared += 1;
+    }
+    *bits = rest;
+    cleared
 }

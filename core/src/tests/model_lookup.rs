@@ -1,19 +1,23 @@
 //! Race: pointers are looked up while a mesh makes their span an alias, and while pages change hands.
 
+use core::alloc::Layout;
+
 use crate::MisuseKind;
 use crate::base::sync::testing::{model, thread};
 use crate::mesh::pair::Outcome;
-use crate::tests::world::{LAYOUT, World};
+use crate::tests::world::{LAYOUT, Object, SLOTS, World};
 
-/// A live object is looked up through its own address while its span becomes an alias.
+/// A live object is looked up through its own address while its span becomes an alias and its neighbour is freed.
 ///
-/// Seen to fail: when `check_taken` reads the bitmap without the class lock (loom: causality violation in the word); when
-/// the mesh moves the source's bits into the keeper's bitmap, as the C++ original does, and the lookup reads its own.
+/// Seen to fail: when `usable_size` checks the bitmap without the class lock (loom: concurrent accesses to the word); when
+/// `Heap::locate` reads the record of the span, which the mesh rewrites (the same for the record), which is why a page's
+/// way to its span's first page has a byte of its own; when `link_member` moves the source's bits into the keeper's bitmap,
+/// as the C++ original does (the object is told to be free).
 #[test]
 fn a_lookup_finds_its_object_before_during_and_after_a_mesh() {
     model(|| {
         let world = World::new();
-        let (keeper, source) = world.two_spans(&[0], &[1]);
+        let (keeper, source) = world.two_spans(&[0], &[1, 2]);
         let reader = {
             let (world, object) = (world.clone(), source[0]);
             thread::spawn(move || {
@@ -23,25 +27,27 @@ fn a_lookup_finds_its_object_before_during_and_after_a_mesh() {
         };
         let outcome = world.mesh(keeper[0], source[0]);
         assert!(matches!(outcome, Outcome::Meshed { .. }), "{outcome:?}");
+        world.free(source[1]);
         reader.join().expect("the reader does not panic");
         world.finish([keeper[0], source[0]]);
     });
 }
 
-/// A stale pointer is looked up while its page goes from a span to a large object: the answer is that of some moment, and
-/// nothing is touched that belongs to another.
+/// A stale pointer is looked up while its page goes from a span to an object of a whole page (a large one under loom): the
+/// answer is that of some moment, and nothing is touched that belongs to another.
 ///
-/// Seen to fail: when `locate` reads the record to find a span's first page (loom: causality violation in the record),
-/// which is why that distance has a byte of its own.
+/// Seen to fail: when `usable_size` checks the bitmap without the class lock, or `large_size` reads the record without the
+/// page-heap lock (loom: concurrent accesses to the word or record).
 #[test]
 fn a_stale_lookup_tells_a_misuse() {
     model(|| {
         let world = World::new();
+        let page = Layout::from_size_align(LAYOUT.size() * SLOTS, 16).expect("valid");
         let object = world.span_with(&[0])[0];
         let reader = {
             let world = world.clone();
             thread::spawn(move || match world.0.usable_size(object.start()) {
-                Ok(size) => assert!(size == LAYOUT.size() || size == 2 * LAYOUT.size() * crate::tests::world::SLOTS),
+                Ok(size) => assert!(size == LAYOUT.size() || size == page.size()),
                 Err(misuse) => {
                     let kinds =
                         [MisuseKind::NotOurs, MisuseKind::DoubleFree, MisuseKind::WrongLayout, MisuseKind::Interior];
@@ -50,9 +56,9 @@ fn a_stale_lookup_tells_a_misuse() {
             })
         };
         world.free(object);
-        let pages = core::alloc::Layout::from_size_align(2 * LAYOUT.size() * crate::tests::world::SLOTS, 16);
-        let large = world.0.alloc(pages.expect("valid")).expect("the arena has room");
+        let other = Object(world.0.alloc(page).expect("the arena has room"));
+        assert_eq!(world.page_of(other), world.page_of(object), "a used page is taken first");
         reader.join().expect("the reader does not panic");
-        world.finish([crate::tests::world::Object(large)]);
+        world.finish([other]);
     });
 }

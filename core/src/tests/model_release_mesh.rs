@@ -6,8 +6,9 @@ use crate::tests::world::World;
 
 /// An object of the source and one of the keeper are freed while the source moves; its other object stays.
 ///
-/// Seen to fail: when `link_member` links with the live count that was read before the copy (a free lost: the keeper
-/// counts a slot that nobody holds); when the link is made without the class lock (loom: causality violation in the record).
+/// Seen to fail: when `link_member` links with the live count from before the copy (I4: the alias counts a slot that is
+/// free); when it links without the class lock (loom: concurrent accesses to the record); when `Pair::hold` drops the lock
+/// between looking at the two spans and holding them (a span that is gone is held).
 #[test]
 fn a_release_during_a_mesh_is_neither_lost_nor_doubled() {
     model(|| {
@@ -29,7 +30,8 @@ fn a_release_during_a_mesh_is_neither_lost_nor_doubled() {
 
 /// The last objects of a source that has an alias are freed while both move to another keeper.
 ///
-/// Seen to fail: when `settle` does not part the aliases that died while the span was busy (I4: an alias without slots).
+/// Seen to fail: when `settle` does not part the aliases that died while the span was busy (I4: an alias without a live
+/// slot); when `first_alias` reads the source's record without the class lock (loom: concurrent accesses to the record).
 #[test]
 fn an_alias_that_dies_while_its_group_moves_is_parted() {
     model(|| {

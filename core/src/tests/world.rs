@@ -86,6 +86,22 @@ impl World {
         (keep(low, first), keep(high, second))
     }
 
+    /// Under loom, fills the depot, which then takes one vector: local heaps that flush release their slots. Returns objects
+    /// that share the span of the depot's slots.
+    pub(crate) fn fill_depot(&self) -> Vec<Object> {
+        #[cfg(all(loom, feature = "loom"))]
+        {
+            let shared = [self.alloc(), self.alloc()];
+            let mut local = self.0.local();
+            let object = local.alloc(LAYOUT).expect("the arena has room");
+            // SAFETY: the object is live and is not used afterwards.
+            unsafe { local.dealloc(object, LAYOUT) };
+            shared.into()
+        }
+        #[cfg(not(all(loom, feature = "loom")))]
+        Vec::new()
+    }
+
     pub(crate) fn page_of(&self, object: Object) -> PageIndex {
         self.0.arena().map().page_of(object.start()).expect("the object is the heap's")
     }
