@@ -6,3 +6,8 @@ pub mod sparse;
 
 pub use model::Model;
 pub use op::Op;
+
+/// The README's code, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
