@@ -67,3 +67,29 @@ fn threads_may_allocate_and_free_while_a_pass_runs() {
 struct SendObjects(Vec<NonNull<u8>>);
 // SAFETY: the objects are handed to one thread, which alone goes on with them.
 unsafe impl Send for SendObjects {}
+
+#[test]
+fn alignments_of_a_gibibyte_are_served_and_the_skipped_pages_stay_usable() {
+    let heap = Heap::new(LinuxPlatform::new()).expect("Linux has room");
+    let mut local = heap.local();
+    let mut objects = Vec::new();
+    for bits in [21, 24, 28, 30, 30, 30] {
+        let layout = Layout::from_size_align(5000, 1 << bits).expect("valid");
+        let object = local.alloc(layout).expect("the arena has room");
+        assert_eq!(object.addr().get() % layout.align(), 0);
+        // SAFETY: the object holds its layout.
+        unsafe { object.write_bytes(1, layout.size()) };
+        objects.push((object, layout));
+    }
+    let large = Layout::from_size_align(512 << 20, 16).expect("valid");
+    let between = local.alloc(large).expect("the skipped pages serve it");
+    assert!(between < objects[5].0, "it lies between the aligned ones");
+    heap.check_invariants();
+    for (object, layout) in objects.into_iter().chain([(between, large)]) {
+        // SAFETY: the object is live and is not used afterwards.
+        unsafe { local.dealloc(object, layout) };
+    }
+    heap.check_invariants();
+    let beyond = Layout::from_size_align(1, 1 << 40).expect("valid");
+    assert!(local.alloc(beyond).is_err(), "beyond the arena");
+}
