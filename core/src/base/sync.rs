@@ -187,45 +187,51 @@ mod inner {
     }
 }
 
-/// Which ranks this thread holds; asserts the order.
+/// Which ranks this thread holds; asserts the order. One bit a rank, without allocation: the heap may be the global allocator.
 #[cfg(feature = "check")]
 mod held {
     use super::Rank;
-    use core::cell::RefCell;
-    use std::vec::Vec;
+    use core::cell::Cell;
 
     #[cfg(not(all(loom, feature = "loom")))]
-    std::thread_local!(static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) });
+    std::thread_local!(static HELD: Cell<u64> = const { Cell::new(0) });
     #[cfg(all(loom, feature = "loom"))]
-    loom::thread_local!(static HELD: RefCell<Vec<Rank>> = RefCell::new(Vec::new()));
+    loom::thread_local!(static HELD: Cell<u64> = Cell::new(0));
 
     /// One held lock.
     pub(crate) struct Held(Rank);
 
     impl Held {
         pub(crate) fn new(rank: Rank) -> Self {
+            let bit = Self::bit(rank);
             HELD.with(|held| {
-                let mut held = held.borrow_mut();
-                assert!(
-                    held.iter().all(|&below| below < rank),
-                    "lock order: {rank:?} asked for while holding {held:?}"
-                );
-                held.push(rank);
+                assert!(held.get() < bit, "lock order: {rank:?} asked for while holding ranks {:#x}", held.get());
+                held.set(held.get() | bit);
             });
             Self(rank)
+        }
+
+        /// A lock of this rank is held no more.
+        pub(crate) fn forget(rank: Rank) {
+            HELD.with(|held| held.set(held.get() & !Self::bit(rank)));
+        }
+
+        /// Ascending with the rank.
+        fn bit(rank: Rank) -> u64 {
+            match rank {
+                Rank::MeshPass => 1,
+                Rank::SizeClass(class) => 2 << class,
+                Rank::PageHeap => 1 << 60,
+                Rank::Metadata => 1 << 61,
+                #[cfg(feature = "simulated")]
+                Rank::Platform => 1 << 62,
+            }
         }
     }
 
     impl Drop for Held {
         fn drop(&mut self) {
             Self::forget(self.0);
-        }
-    }
-
-    impl Held {
-        /// A lock of this rank is held no more.
-        pub(crate) fn forget(rank: Rank) {
-            HELD.with(|held| held.borrow_mut().retain(|&held| held != rank));
         }
     }
 }
