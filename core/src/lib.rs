@@ -49,8 +49,8 @@
 //! # An allocation goes ...
 //!
 //! 1. `LocalHeap::alloc`: the layout's size class, then a pop from the class's shuffle vector. Done, without a lock.
-//! 2. The vector is empty: the full spare is swapped in. Still no lock.
-//! 3. No spare: *refill*. Under the class lock, a full vector from the depot; else the free slots of the fullest partial
+//! 2. The vector is empty: the next full one that the class keeps takes its place. Still no lock.
+//! 3. There is none: *refill*. Under the class lock, a full vector from the depot; else the free slots of the fullest partial
 //!    spans are claimed (their bits set); without the lock, they are put in order from a random start.
 //! 4. No partial span: the page heap gives a run of pages, under its own lock: dirty ones first, then purged ones, then
 //!    fresh ones.
@@ -60,11 +60,11 @@
 //!
 //! 1. `LocalHeap::dealloc`: the layout's size class, then a push. `free`, without a layout, reads the class from one byte
 //!    of the page map. Any thread frees any object: there are no owners.
-//! 2. The vector is full: it becomes the spare, and the empty spare takes its place.
-//! 3. The spare is full, too: *flush*. Under the class lock it goes to the depot or, if that has enough, its slots are
+//! 2. The vector is full: the class keeps it and goes on with an empty one.
+//! 3. All vectors together take too much: *flush*. Under the class lock a full one goes to the depot or, if that has enough, its slots are
 //!    released to their spans (bits cleared; a bit that is clear already is a double free).
 //! 4. A span whose last slot was released goes back to the page heap as dirty pages; an alias is unaliased first, without
-//!    a lock. Once there are many dirty pages, half of them go back to the system.
+//!    a lock. Dirty pages that nobody reused for a while go back to the system.
 //!
 //! # A mesh goes ...
 //!

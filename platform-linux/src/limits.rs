@@ -26,5 +26,6 @@ pub(crate) fn file_bytes() -> Option<u64> {
     check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) }).ok()?;
     // SAFETY: the call succeeded, so that the kernel filled it in.
     let limit = unsafe { limit.assume_init() }.rlim_cur;
-    (limit != libc::RLIM_INFINITY).then_some(limit)
+    #[allow(clippy::useless_conversion, reason = "rlim_t has 32 bits on 32-bit systems")]
+    (limit != libc::RLIM_INFINITY).then_some(limit.into())
 }

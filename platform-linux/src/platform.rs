@@ -123,7 +123,8 @@ impl Default for LinuxPlatform {
 }
 
 // SAFETY: fresh files and private mappings read zero; `mmap` and `fallocate` touch exactly the given pages, which are
-// checked to lie in the arena, and change nothing when they fail: the kernel looks at its limits before it unmaps. A reader
+// checked to lie in the arena, and change nothing when they fail: the kernel looks at its limits before it unmaps (up to
+// Linux 6.11 it may leave a hole if it has no memory for the mapping's own record). A reader
 // that faults while a mapping is replaced waits in the kernel and finds the new one.
 unsafe impl Platform for LinuxPlatform {
     fn facts(&self) -> Facts {

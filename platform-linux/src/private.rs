@@ -15,6 +15,8 @@ pub struct PrivatePlatform {
     facts: Facts,
     /// Where the arena starts; 0: there is none.
     base: AtomicUsize,
+    /// Its length.
+    bytes: AtomicUsize,
     /// Bytes of the arena up to which huge pages were settled.
     advised: AtomicUsize,
 }
@@ -37,7 +39,12 @@ impl PrivatePlatform {
             can_protect: false,
             mapping_limit: None,
         };
-        Self { facts, base: AtomicUsize::new(0), advised: AtomicUsize::new(SMALL_HEAP_BYTES) }
+        Self {
+            facts,
+            base: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            advised: AtomicUsize::new(SMALL_HEAP_BYTES),
+        }
     }
 }
 
@@ -55,18 +62,27 @@ unsafe impl Platform for PrivatePlatform {
 
     fn reserve(&self, purpose: Purpose, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError> {
         let failed = |errno: crate::errno::Errno| errno.during(Operation::Reserve);
-        let base = match purpose {
-            Purpose::Arena => mapping::map_private(bytes, align, self.facts.page_size).map_err(failed)?,
-            Purpose::Metadata => mapping::map_metadata_at_new(bytes, align, self.facts.page_size).map_err(failed)?,
-        };
-        if purpose == Purpose::Arena {
-            // Relaxed: whoever asks for a page of the arena got it after this call.
-            self.base.store(base.addr().get(), Ordering::Relaxed);
+        if purpose == Purpose::Metadata {
+            return mapping::map_metadata_at_new(bytes, align, self.facts.page_size).map_err(failed);
         }
+        let base = mapping::map_private(bytes, align, self.facts.page_size).map_err(failed)?;
+        // Relaxed: whoever asks for a page of the arena got it after this call.
+        if self.base.compare_exchange(0, base.addr().get(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            // There is an arena: page numbers count from its base.
+            // SAFETY: nobody knows of the addresses yet.
+            unsafe { mapping::unmap(base, bytes) };
+            return Err(failed(crate::errno::Errno(libc::EBUSY)));
+        }
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.advised.store(SMALL_HEAP_BYTES, Ordering::Relaxed);
         Ok(base)
     }
 
-    unsafe fn release(&self, _purpose: Purpose, base: NonNull<u8>, bytes: usize) {
+    unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize) {
+        if purpose == Purpose::Arena {
+            // Relaxed: by the caller's contract no other call uses the arena any more.
+            self.base.store(0, Ordering::Relaxed);
+        }
         // SAFETY: by the caller's contract this is a reservation that nothing uses any more.
         unsafe { mapping::unmap(base, bytes) };
     }
@@ -78,10 +94,10 @@ unsafe impl Platform for PrivatePlatform {
         // Relaxed: a race advises a chunk twice, or leaves one to small pages.
         let advised = self.advised.load(Ordering::Relaxed);
         if end > advised {
-            let next = end.next_multiple_of(CHUNK_BYTES);
+            let next = end.next_multiple_of(CHUNK_BYTES).min(self.bytes.load(Ordering::Relaxed));
             self.advised.store(next, Ordering::Relaxed);
             let base = self.base.load(Ordering::Relaxed);
-            // SAFETY: the chunk lies in the arena or at its end; advice changes no content.
+            // SAFETY: the chunk lies in the arena; advice changes no content.
             unsafe { mapping::advise_huge(base + advised, next - advised) };
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 pub mod model;
 pub mod op;
+pub mod scene;
 pub mod sparse;
 
 pub use model::Model;

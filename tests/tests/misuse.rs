@@ -85,6 +85,10 @@ fn pointers_that_are_not_the_heaps_are_named() {
             assert_eq!(heap.usable_size(pointer).map_err(|misuse| misuse.kind), Err(kind));
         }
         assert!(!heap.contains(foreign));
+        let freed = local.alloc(layout(100_000, 1)).expect("room");
+        // SAFETY: the object is live and is not used afterwards.
+        unsafe { local.free(freed) }.expect("live");
+        assert!(!heap.contains(freed));
         assert!(heap.contains(inner) && heap.contains(inner_large));
         assert!(heap.usable_size(object).is_ok() && heap.usable_size(large).is_ok());
     });
@@ -156,5 +160,64 @@ fn an_alias_frees_only_its_own_slots() {
             // SAFETY: the object is live and is not used afterwards.
             unsafe { heap.free(object) }.expect("each is freed through its own address");
         }
+    });
+}
+
+#[test]
+fn a_second_free_is_an_error_for_every_size() {
+    with_heap(|heap| {
+        for size in [16, 64, 1000, 4096, 5000, 8192, 32 << 10, 100_000] {
+            let object = heap.alloc(layout(size, 1)).expect("room");
+            // SAFETY: the object is live and is not used afterwards.
+            unsafe { heap.free(object) }.expect("the first free is right");
+            // SAFETY: the object is not live.
+            let misuse = unsafe { heap.free(object) }.expect_err("the second is wrong");
+            let kinds = [MisuseKind::DoubleFree, MisuseKind::NotOurs];
+            assert!(kinds.contains(&misuse.kind), "{size}: {misuse:?}");
+            assert!(heap.usable_size(object).is_err(), "{size}");
+        }
+    });
+}
+
+#[test]
+fn the_bytes_behind_the_last_slot_of_a_span_are_no_object() {
+    with_heap(|heap| {
+        // 85 slots of 48 bytes leave 16 bytes of a page.
+        let object = heap.alloc(layout(48, 1)).expect("room");
+        assert_eq!(object.addr().get() % 4096, 0, "the first object of a new span");
+        // SAFETY: the pointer stays within the page.
+        let tail = unsafe { object.add(85 * 48) };
+        assert_eq!(heap.usable_size(tail).map_err(|misuse| misuse.kind), Err(MisuseKind::Interior));
+        // SAFETY: no object starts there.
+        assert_eq!(unsafe { heap.free(tail) }.map_err(|misuse| misuse.kind), Err(MisuseKind::Interior));
+    });
+}
+
+#[test]
+fn an_object_that_is_freed_with_the_layout_of_another_class_stays_and_is_counted() {
+    with_heap(|heap| {
+        let object = heap.alloc(layout(64, 1)).expect("room");
+        // SAFETY: wrong on purpose: the heap must find it and stay whole.
+        unsafe { heap.dealloc(object, layout(200, 1)) };
+        assert_eq!(heap.statistics().misuses, 1);
+        // SAFETY: as above.
+        unsafe { heap.dealloc(object, layout(200_000, 1)) };
+        assert_eq!(heap.statistics().misuses, 2);
+        assert_eq!(heap.usable_size(object), Ok(64), "the object is still there");
+    });
+}
+
+#[test]
+fn frees_beside_a_second_free_are_not_lost() {
+    with_heap(|heap| {
+        let mut local = heap.local();
+        let objects = [(); 3].map(|()| local.alloc(layout(64, 1)).expect("room"));
+        for object in [objects[0], objects[1], objects[1], objects[2]] {
+            // SAFETY: wrong on purpose for one object: the heap must find it and stay whole.
+            unsafe { local.dealloc(object, layout(64, 1)) };
+        }
+        drop(local);
+        heap.purge().expect("nothing fails");
+        assert_eq!((heap.statistics().misuses, heap.statistics().taken_bytes), (1, 0));
     });
 }

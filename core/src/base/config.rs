@@ -23,6 +23,9 @@ pub(crate) const MAX_SMALL_ALIGN: usize = 4 << 10; // 4 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const MAX_SMALL_ALIGN: usize = 64;
 
+/// Larger pages are refused: a span's slots are counted in 16 bits and looked at in bitmaps of 64 words.
+pub(crate) const MAX_PAGE_SIZE: usize = 64 << 10; // 64 KiB
+
 /// A span has this many pages at the most: a longer one would seldom mesh, and the waste is small by then.
 pub(crate) const MAX_SPAN_PAGES: u32 = 9;
 
@@ -112,7 +115,7 @@ pub(crate) const SEARCH_TESTS_PER_LOOK: usize = 4096;
 
 /// The arena's address space, unless the embedder says otherwise. It costs address space only where commit is lazy.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const DEFAULT_ARENA_BYTES: usize = 64 << 30; // 64 GiB
+pub(crate) const DEFAULT_ARENA_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (36 % usize::BITS) }; // 64 GiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const DEFAULT_ARENA_BYTES: usize = 8 * 64;
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why an allocation was not made. The heap is as it was before the call.
+/// Why an allocation was not made. Every object is as it was before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
@@ -12,6 +12,8 @@ pub enum AllocError {
     TooLarge,
     /// The region for the heap's own metadata is full.
     MetadataExhausted,
+    /// The platform's pages are smaller than 4 KiB, larger than 64 KiB or no power of two: no heap can be made.
+    PageSize,
     /// The platform refused a call.
     Platform(PlatformError),
 }
@@ -22,6 +24,9 @@ impl fmt::Display for AllocError {
             Self::OutOfMemory => f.write_str("out of memory: no free run of pages in the arena is long enough"),
             Self::TooLarge => f.write_str("the size or alignment exceeds the heap's whole arena"),
             Self::MetadataExhausted => f.write_str("out of memory for the heap's metadata"),
+            Self::PageSize => {
+                f.write_str("the platform's pages are smaller than 4 KiB, larger than 64 KiB or no power of two")
+            }
             Self::Platform(error) => error.fmt(f),
         }
     }

@@ -13,7 +13,7 @@
 //!
 //! The feature `check` asserts the order at each lock.
 
-pub(crate) use inner::{AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, UnsafeCell};
+pub(crate) use inner::{AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell};
 
 /// A place in the lock order. See the table above.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,7 +36,7 @@ mod inner {
     use super::{Rank, Relax, held};
     use core::ops::{Deref, DerefMut};
 
-    pub(crate) use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
     /// Tries before the waiter yields: a class lock is held for some 100 ns, about this many pauses.
     const SPINS_BEFORE_YIELD: u32 = 64;
@@ -137,7 +137,7 @@ mod inner {
     use core::ops::{Deref, DerefMut};
 
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
     /// loom's lock, ranked. It blocks in loom's scheduler, so that no model spins.
     #[derive(Debug)]

@@ -5,8 +5,9 @@ use crate::heap::Heap;
 use crate::platform::Platform;
 
 impl<P: Platform> Heap<P> {
-    /// Before a fork: waits until no thread is inside the heap, and keeps all out until [`Heap::fork_done`]. Local heaps go
-    /// on from their vectors meanwhile.
+    /// Before a fork: waits until no thread holds a lock of the heap, and keeps all out until [`Heap::fork_done`]. Local heaps
+    /// go on from their vectors meanwhile. Pages that another thread is giving back to the system just now are lost to the
+    /// child.
     ///
     /// The calling thread must not use the heap before it calls `fork_done`: it would wait for itself.
     pub fn fork_prepare(&self) {

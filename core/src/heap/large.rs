@@ -103,11 +103,15 @@ impl<P: Platform> Heap<P> {
             pages.free(self.arena().map(), run);
             pages.surplus_dirty(|| self.arena().platform().now_ns())
         };
-        if surplus > 0 {
-            // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
-            let _ = self.arena().purge(surplus);
-        }
+        self.purge_surplus(surplus);
         Ok(())
+    }
+
+    fn purge_surplus(&self, pages: u32) {
+        if pages > 0 {
+            // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
+            let _ = self.arena().purge(pages);
+        }
     }
 
     /// Bytes of the large object that starts at `object`.
@@ -125,11 +129,31 @@ impl<P: Platform> Heap<P> {
         if count < run.count {
             let tail = PageRun::new(run.start.plus(count), run.count - count);
             pages.free(map, tail);
+            // SAFETY: the page-heap lock is held, and the page is a large object's.
+            unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
+            let surplus = pages.surplus_dirty(|| self.arena().platform().now_ns());
+            drop(pages);
+            self.purge_surplus(surplus);
+            return true;
         } else if count > run.count {
-            if pages.extend(map, run, count - run.count).is_none() {
-                return false;
+            let tail = PageRun::new(run.end(), count - run.count);
+            let Some(content) = pages.extend(map, run, tail.count) else { return false };
+            map.set_kinds(tail, PageKind::LargeTail);
+            if content == Content::Zero {
+                // SAFETY: as below; the pages count as the object's while the lock is open.
+                unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
+                drop(pages);
+                // SAFETY: the pages are the arena's and show their own memory.
+                let committed = unsafe { self.arena().platform().commit(tail) };
+                pages = self.arena().page_heap();
+                if committed.is_err() {
+                    // SAFETY: as below.
+                    unsafe { map.set_record(run.start, PageRecord::Large { pages: run.count }) };
+                    pages.detach(map, tail);
+                    pages.insert(map, tail, Content::Zero);
+                    return false;
+                }
             }
-            map.set_kinds(PageRun::new(run.end(), count - run.count), PageKind::LargeTail);
         }
         // SAFETY: the page-heap lock is held, and the page is a large object's.
         unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };

@@ -131,10 +131,11 @@ impl<P: Platform> Heap<P> {
     /// Frees an object whose layout the caller does not know.
     ///
     /// # Errors
-    /// Nothing is freed if the pointer is no live object of this heap; see [`Misuse`].
+    /// Nothing is freed if the pointer is not the start of a taken slot of this heap; see [`Misuse`].
     ///
     /// # Safety
-    /// If `object` is a live object of the heap, it must not be used afterwards.
+    /// `object` must be a live object, which is not used afterwards, or any pointer but that of a slot that waits in a local
+    /// heap or a depot: such a slot counts as taken and would be handed out twice.
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), Misuse> {
         match self.locate(object)? {
             Located::Small(class) => self.arena.release_one(class, object),
@@ -238,15 +239,15 @@ impl<P: Platform> Heap<P> {
     /// freed pages back to the system. No object moves and no byte of one changes. Call it again until
     /// [`MeshStep::end`] says that the pass is done.
     ///
-    /// Other threads may allocate and free meanwhile, as long as they do not write to objects. Only one step runs at a
-    /// time: a second one returns at once, with [`crate::StepEnd::Busy`].
+    /// Other threads may allocate (`alloc`) and free meanwhile, as long as they do not write to objects; `alloc_zeroed` and
+    /// `realloc` write. Only one step runs at a time: a second one returns at once, with [`crate::StepEnd::Busy`].
     ///
     /// A step looks at the budget between units of work of some 10 to 50 microseconds. A call of the platform that fails
     /// ends the step with [`crate::StepEnd::Refused`]; the heap is whole and everything meshed so far stays meshed.
     ///
     /// # Safety
-    /// The caller must stand at a *safepoint*: until the call returns, no thread writes to any object of this heap, nor does
-    /// the kernel or a device on a thread's behalf. Reads are fine.
+    /// The caller must stand at a *safepoint*: until the call returns, no thread writes to any object of this heap, be it by
+    /// `alloc_zeroed` or `realloc`, nor does the kernel or a device on a thread's behalf. Reads are fine.
     pub unsafe fn mesh_at_safepoint(&self, budget: MeshBudget) -> MeshStep {
         // SAFETY: the caller keeps the same contract.
         unsafe { self.pass.step(&self.arena, budget) }

@@ -112,7 +112,11 @@ impl<P: Platform> Heap<P> {
     }
 
     /// Where in the arena `page` starts.
+    ///
+    /// # Panics
+    /// The arena has no such page.
     pub fn page_address(&self, page: PageIndex) -> NonNull<u8> {
+        assert!(page.get() < self.arena().map().pages(), "the arena has no such page");
         self.arena().map().address_of(page)
     }
 }

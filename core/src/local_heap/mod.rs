@@ -118,7 +118,8 @@ impl<H: HeapRef> LocalHeap<H> {
         }
     }
 
-    /// An object that holds `layout`, all its bytes zero. Fresh pages are known to be zero and not touched.
+    /// An object that holds `layout`, all its bytes zero. For objects beyond 4 KiB, fresh pages are known to be zero and not
+    /// touched.
     ///
     /// # Errors
     /// As for [`LocalHeap::alloc`].
@@ -189,7 +190,8 @@ impl<H: HeapRef> LocalHeap<H> {
     /// be seen here; a double free is found at the latest when the slot is released.
     ///
     /// # Safety
-    /// If `object` is a live object of the heap, it must not be used afterwards.
+    /// `object` must be a live object, which is not used afterwards, or any pointer but that of a free slot of this heap: a
+    /// slot that is freed twice may be handed out twice before the second free is found.
     #[inline]
     pub unsafe fn free(&mut self, object: NonNull<u8>) -> Result<(), Misuse> {
         match self.heap().locate(object)? {

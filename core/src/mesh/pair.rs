@@ -13,6 +13,7 @@
 
 use crate::base::error::PlatformError;
 use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::page_heap::mappings::Bound;
 use crate::page_heap::{PageKind, PageRecord};
 use crate::platform::Platform;
 use crate::span::arena::{Arena, Class};
@@ -31,7 +32,7 @@ pub(crate) enum Outcome {
     NoAllowance,
     /// The heap's mapping budget does not reach (I7).
     NoBudget,
-    /// The platform refused a call. With `meshed`, only the source's pages could not be given back.
+    /// The platform refused a call. What was moved before stays moved.
     Refused(PlatformError),
 }
 
@@ -49,8 +50,8 @@ struct Pair<'a, P: Platform> {
 /// Lays the source onto the keeper, if they (still) fit. `allowance` bounds the mappings added.
 ///
 /// # Safety
-/// No thread may write to objects of the heap until it returns (see [`crate::Heap::mesh_at_safepoint`]), and no other mesh
-/// may run.
+/// No thread may write to objects of the heap until it returns, `alloc_zeroed` and `realloc` included (see
+/// [`crate::Heap::mesh_at_safepoint`]), and no other mesh may run.
 pub(crate) unsafe fn mesh<P: Platform>(
     arena: &Arena<P>,
     class: SizeClass,
@@ -137,16 +138,10 @@ impl<'a, P: Platform> Pair<'a, P> {
     unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
         let run = self.run(member);
         let was_alias = member != self.source;
-        let added = {
-            let mut pages = self.arena.page_heap();
-            let budget = pages.mappings().budget();
-            let in_use = pages.mappings().in_use();
-            pages.mappings_mut().add(run, self.allowance).ok_or(if in_use + 2 > budget {
-                Outcome::NoBudget
-            } else {
-                Outcome::NoAllowance
-            })?
-        };
+        let added = self.arena.page_heap().mappings_mut().add(run, self.allowance).map_err(|bound| match bound {
+            Bound::Allowance => Outcome::NoAllowance,
+            Bound::Budget => Outcome::NoBudget,
+        })?;
         // SAFETY: by the function's contract nobody writes to the member's objects meanwhile.
         unsafe { self.copy_live_slots(member) };
         // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.

@@ -14,7 +14,7 @@ use crate::base::config::{
 };
 #[cfg(not(all(loom, feature = "loom")))]
 use crate::base::sync::Relax;
-use crate::base::sync::{AtomicU64, Mutex, Ordering, Rank};
+use crate::base::sync::{AtomicUsize, Mutex, Ordering, Rank};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
 use crate::mesh::pair::{Outcome, alias_count, candidate, mesh};
@@ -33,7 +33,7 @@ enum Stage {
     Search(Plan, PageIndex),
     /// Meshing the groups of the plan; the next candidates start at the page.
     Mesh(Plan, PageIndex, Progress),
-    /// Giving dirty pages back; the pass then ends like this.
+    /// Unaliasing dead aliases that were refused before, and giving dirty pages back; the pass then ends like this.
     Purge(StepEnd),
 }
 
@@ -50,11 +50,11 @@ struct Progress {
 /// The pass of one heap.
 pub(crate) struct MeshPass {
     stage: Mutex<Option<Stage>>,
-    steps: AtomicU64,
-    passes: AtomicU64,
-    pages_freed: AtomicU64,
-    longest_step_ns: AtomicU64,
-    scratch_bytes: AtomicU64,
+    steps: AtomicUsize,
+    passes: AtomicUsize,
+    pages_freed: AtomicUsize,
+    longest_step_ns: AtomicUsize,
+    scratch_bytes: AtomicUsize,
 }
 
 /// What all steps together did.
@@ -86,11 +86,11 @@ impl MeshPass {
     pub(crate) fn new() -> Self {
         Self {
             stage: Mutex::new(Rank::MeshPass, None),
-            steps: AtomicU64::new(0),
-            passes: AtomicU64::new(0),
-            pages_freed: AtomicU64::new(0),
-            longest_step_ns: AtomicU64::new(0),
-            scratch_bytes: AtomicU64::new(0),
+            steps: AtomicUsize::new(0),
+            passes: AtomicUsize::new(0),
+            pages_freed: AtomicUsize::new(0),
+            longest_step_ns: AtomicUsize::new(0),
+            scratch_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -134,24 +134,25 @@ impl MeshPass {
         if matches!(report.end, StepEnd::PassDone) {
             self.passes.fetch_add(1, Ordering::Relaxed);
         }
-        self.pages_freed.fetch_add(report.pages_freed as u64, Ordering::Relaxed);
-        self.longest_step_ns.fetch_max(report.nanoseconds, Ordering::Relaxed);
+        self.pages_freed.fetch_add(report.pages_freed, Ordering::Relaxed);
+        let nanoseconds = usize::try_from(report.nanoseconds).unwrap_or(usize::MAX);
+        self.longest_step_ns.fetch_max(nanoseconds, Ordering::Relaxed);
         let scratch = match stage {
             Some(Stage::Collect(plan, _) | Stage::Search(plan, _) | Stage::Mesh(plan, ..)) => plan.scratch_bytes(),
             _ => 0,
         };
-        self.scratch_bytes.store(scratch as u64, Ordering::Relaxed);
+        self.scratch_bytes.store(scratch, Ordering::Relaxed);
     }
 
     /// What all steps so far did.
     pub(crate) fn totals(&self) -> PassTotals {
         // Relaxed: see `count`.
         PassTotals {
-            steps: self.steps.load(Ordering::Relaxed),
-            passes: self.passes.load(Ordering::Relaxed),
-            pages_freed: self.pages_freed.load(Ordering::Relaxed),
-            longest_step_ns: self.longest_step_ns.load(Ordering::Relaxed),
-            scratch_bytes: usize::try_from(self.scratch_bytes.load(Ordering::Relaxed)).unwrap_or(usize::MAX),
+            steps: self.steps.load(Ordering::Relaxed) as u64,
+            passes: self.passes.load(Ordering::Relaxed) as u64,
+            pages_freed: self.pages_freed.load(Ordering::Relaxed) as u64,
+            longest_step_ns: self.longest_step_ns.load(Ordering::Relaxed) as u64,
+            scratch_bytes: self.scratch_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -232,7 +233,6 @@ impl<'a, P: Platform> Step<'a, P> {
 
     fn begin_class(&mut self, index: usize, drained: usize) -> Unit {
         if index == CLASS_COUNT {
-            self.arena.retry_parted();
             return Unit::Next(Stage::Purge(StepEnd::PassDone));
         }
         let class = class_number(index);
@@ -300,6 +300,8 @@ impl<'a, P: Platform> Step<'a, P> {
                 self.report.pages_freed += self.arena.cut(class).pages as usize;
             }
             Outcome::Stale => {}
+            // Even a whole step's allowance does not reach: waiting for the next one would be for ever.
+            Outcome::NoAllowance if self.report.mappings == 0 => {}
             Outcome::NoAllowance => return Unit::Stop(StepEnd::Budget, Some(Stage::Mesh(plan, page, progress))),
             Outcome::NoBudget => return self.give_up(plan, StepEnd::MappingsUsedUp),
             Outcome::Refused(error) => return self.give_up(plan, StepEnd::Refused(error)),
@@ -344,6 +346,9 @@ impl<'a, P: Platform> Step<'a, P> {
     }
 
     fn purge(&mut self, end: StepEnd) -> Unit {
+        if self.arena.retry_one_parted() {
+            return Unit::Next(Stage::Purge(end));
+        }
         match self.arena.purge_run(PURGE_PAGES_PER_UNIT) {
             Ok(0) => Unit::Stop(end, None),
             Ok(pages) => {

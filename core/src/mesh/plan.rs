@@ -66,8 +66,14 @@ impl Plan {
 
     /// Gives the scratch memory back.
     pub(crate) fn release<P: Platform>(self, arena: &Arena<P>) {
-        // SAFETY: the block came from `reserve_scratch`, and the plan that used it ends here.
-        unsafe { arena.release_scratch(self.scratch) };
+        let scratch = self.into_scratch();
+        // SAFETY: the block came from `reserve_scratch`, and the plan and its search are gone.
+        unsafe { arena.release_scratch(scratch) };
+    }
+
+    /// Ends the search, and with it the last use of the memory.
+    fn into_scratch(self) -> Block {
+        self.scratch
     }
 
     /// The class that it is for.

@@ -9,11 +9,20 @@ use core::ptr::NonNull;
 
 use crate::base::units::PageRun;
 
+/// Which bound keeps mappings from being added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bound {
+    /// What the caller may add.
+    Allowance,
+    /// What the heap may have (I7).
+    Budget,
+}
+
 /// The borders. Guarded by the page-heap lock.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     /// First one bit a page: whether it is an alias. Then one bit a page: whether a border lies before it.
-    words: NonNull<u64>,
+    words: NonNull<usize>,
     pages: usize,
     in_use: usize,
     budget: usize,
@@ -24,24 +33,24 @@ unsafe impl Send for Mappings {}
 
 /// Words of one of the two bit tables.
 const fn table_words(pages: usize) -> usize {
-    (pages + 1).div_ceil(64)
+    (pages + 1).div_ceil(usize::BITS as usize)
 }
 
 impl Mappings {
     /// Bytes of memory for `pages` pages.
     pub(crate) const fn bytes(pages: u32) -> usize {
-        2 * table_words(pages as usize) * size_of::<u64>()
+        2 * table_words(pages as usize) * size_of::<usize>()
     }
 
     /// No aliases yet.
     ///
     /// # Safety
     /// `words` must be [`Mappings::bytes`] of zeroed memory, this structure's alone, for as long as it lives.
-    pub(crate) unsafe fn new(words: NonNull<u64>, pages: u32, budget: usize) -> Self {
+    pub(crate) unsafe fn new(words: NonNull<usize>, pages: u32, budget: usize) -> Self {
         Self { words, pages: pages as usize, in_use: 0, budget }
     }
 
-    fn tables(&mut self) -> (&mut BitSlice<u64, Lsb0>, &mut BitSlice<u64, Lsb0>) {
+    fn tables(&mut self) -> (&mut BitSlice<usize, Lsb0>, &mut BitSlice<usize, Lsb0>) {
         let words = table_words(self.pages);
         // SAFETY: the memory holds twice as many words, by `new`'s contract, and `&mut self` is exclusive.
         let all = unsafe { core::slice::from_raw_parts_mut(self.words.as_ptr(), 2 * words) };
@@ -64,16 +73,19 @@ impl Mappings {
         self.budget = budget;
     }
 
-    /// Counts `run` as one alias, before the call that makes it one; false if the budget or `allowance`, what the caller
-    /// may still add, does not reach. Returns what it added.
-    pub(crate) fn add(&mut self, run: PageRun, allowance: usize) -> Option<usize> {
+    /// Counts `run` as one alias, before the call that makes it one. `allowance` is what the caller may still add. Returns
+    /// what it added, or the bound that does not reach.
+    pub(crate) fn add(&mut self, run: PageRun, allowance: usize) -> Result<usize, Bound> {
         let (from, to) = (run.start.as_usize(), run.end().as_usize());
         let (in_use, budget) = (self.in_use, self.budget);
         let (aliases, borders) = self.tables();
         let before = borders[from..=to].count_ones();
         let added = 2_usize.saturating_sub(before);
-        if added > allowance || in_use + added > budget {
-            return None;
+        if in_use + added > budget {
+            return Err(Bound::Budget);
+        }
+        if added > allowance {
+            return Err(Bound::Allowance);
         }
         aliases[from..to].fill(true);
         borders[from..=to].fill(false);
@@ -81,7 +93,7 @@ impl Mappings {
         borders.set(from, true);
         borders.set(to, true);
         self.in_use = in_use + 2 - before;
-        Some(added)
+        Ok(added)
     }
 
     /// Counts `run` as showing its own pages again.
@@ -108,7 +120,7 @@ impl Mappings {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Mappings;
+    use super::{Bound, Mappings};
     use crate::base::units::{PageIndex, PageRun};
     use core::ptr::NonNull;
     use quickcheck::quickcheck;
@@ -125,7 +137,7 @@ mod tests {
 
     quickcheck! {
         fn borders_are_counted_exactly(calls: Vec<(bool, u8, u8)>) -> bool {
-            let mut words = [0u64; 8];
+            let mut words = [0usize; 16];
             assert!(Mappings::bytes(PAGES) <= size_of_val(&words));
             let start = NonNull::new(words.as_mut_ptr()).expect("an array");
             // SAFETY: the array is zeroed, large enough and used by nothing else.
@@ -158,15 +170,15 @@ mod tests {
 
     #[test]
     fn the_budget_and_the_allowance_hold() {
-        let mut words = [0u64; 8];
+        let mut words = [0usize; 16];
         let start = NonNull::new(words.as_mut_ptr()).expect("an array");
         // SAFETY: the array is zeroed, large enough and used by nothing else.
         let mut mappings = unsafe { Mappings::new(start, PAGES, 3) };
         let page = |index| PageRun::new(PageIndex::new(index), 1);
-        assert_eq!(mappings.add(page(5), 1), None, "two borders exceed an allowance of one");
-        assert_eq!(mappings.add(page(5), 2), Some(2));
-        assert_eq!(mappings.add(page(9), 2), None, "four borders exceed a budget of three");
-        assert_eq!(mappings.add(page(6), 2), Some(1), "a neighbour adds one");
+        assert_eq!(mappings.add(page(5), 1), Err(Bound::Allowance), "two borders exceed an allowance of one");
+        assert_eq!(mappings.add(page(5), 2), Ok(2));
+        assert_eq!(mappings.add(page(9), 2), Err(Bound::Budget), "four borders exceed a budget of three");
+        assert_eq!(mappings.add(page(6), 2), Ok(1), "a neighbour adds one");
         assert_eq!(mappings.in_use(), 3);
     }
 }

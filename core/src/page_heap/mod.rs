@@ -10,7 +10,7 @@
 //! neighbours of one kind are merged at once, so that a purge of the last dirty page between two clean runs joins all three.
 
 mod free_runs;
-mod mappings;
+pub(crate) mod mappings;
 pub(crate) mod page_map;
 
 use core::ptr::NonNull;
@@ -94,7 +94,7 @@ impl PageHeap {
     ///
     /// # Safety
     /// `bits` must be [`Mappings::bytes`] of zeroed memory, the page heap's alone, for as long as it lives.
-    pub(crate) unsafe fn new(total: u32, bits: NonNull<u64>, mapping_budget: usize) -> Self {
+    pub(crate) unsafe fn new(total: u32, bits: NonNull<usize>, mapping_budget: usize) -> Self {
         Self {
             clean: FreeRuns::default(),
             dirty: FreeRuns::default(),
@@ -152,11 +152,11 @@ impl PageHeap {
         let runs = self.runs(content);
         let whole = runs.find(map, fit, quick)?;
         runs.remove(map, whole);
-        self.dirty_low = self.dirty_low.min(self.dirty.pages());
         let start = fit.start_in(whole).expect("`find` found that it fits");
         let wanted = PageRun::new(start, fit.count);
         self.put_back(map, whole.start, wanted.start, content);
         self.put_back(map, wanted.end(), whole.end(), content);
+        self.dirty_low = self.dirty_low.min(self.dirty.pages());
         Some((wanted, content))
     }
 
@@ -283,6 +283,24 @@ impl PageHeap {
         Some(run)
     }
 
+    /// Free, clean -> in transit: a run, or all pages behind the frontier if no other is left.
+    pub(crate) fn take_clean(&mut self, map: &PageMap) -> Option<PageRun> {
+        let run = match self.clean.longest(map) {
+            Some(run) => {
+                self.clean.remove(map, run);
+                run
+            }
+            None => {
+                let fresh = self.total - self.frontier.get();
+                let run = (fresh > 0).then(|| PageRun::new(self.frontier, fresh))?;
+                self.set_frontier(run.end());
+                run
+            }
+        };
+        self.set_in_transit(map, run, false, PageLink::NONE);
+        Some(run)
+    }
+
     fn set_in_transit(&self, map: &PageMap, run: PageRun, dirty: bool, next: PageLink) {
         if run.count > 1 {
             let last = PageRecord::InTransit { dirty, pages: 0, next: PageLink::NONE };
@@ -326,7 +344,7 @@ impl PageHeap {
     /// The dead alias that `link` names, and the next one.
     pub(crate) fn parted_at(map: &PageMap, link: PageLink) -> Option<(Parted, PageLink)> {
         let start = link.get()?;
-        // SAFETY: pages in transit have the kind Free and are written only under the page-heap lock, which is held.
+        // SAFETY: pages in transit are written by their thread alone, which calls this, or under the page-heap lock.
         let PageRecord::InTransit { dirty, pages, next } = (unsafe { map.record(start) }) else {
             unreachable!("I1: a parted page is in transit");
         };
@@ -349,7 +367,7 @@ impl PageHeap {
         &mut self.mappings
     }
 
-    /// Page counts: in use, their peak, dirty, unpurged.
+    /// Page counts and how far the tables are used.
     pub(crate) const fn counts(&self) -> PageCounts {
         PageCounts {
             in_use: self.in_use,

@@ -3,7 +3,7 @@
 //!
 //! | kind | who may touch the page's record and bitmap |
 //! |---|---|
-//! | `Free` | the holder of the page-heap lock; in transit: reads by it, writes by it for the owning thread |
+//! | `Free` | the holder of the page-heap lock; in transit: the owning thread reads, and writes under that lock |
 //! | `Small(c)` | the holder of class lock `c` |
 //! | `LargeHead`, `LargeTail` | the holder of the page-heap lock |
 //!

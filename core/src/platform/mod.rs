@@ -26,7 +26,7 @@ use crate::base::units::{PageIndex, PageRun};
 /// What a platform can do and how it counts. Constant for the life of the platform value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Bytes of a page: a power of two, at least 4096.
+    /// Bytes of a page: a power of two from 4 KiB to 64 KiB.
     pub page_size: usize,
     /// Reserved memory costs nothing until it is touched. Without it the whole reservation is held from the start, so the
     /// embedder should choose a small arena.

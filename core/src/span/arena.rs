@@ -4,12 +4,12 @@
 use core::ptr::NonNull;
 
 use crate::base::config::{
-    ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, METADATA_POOL_MIN_BYTES,
-    METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
+    ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, MAX_PAGE_SIZE, MAX_SMALL_ALIGN,
+    METADATA_POOL_MIN_BYTES, METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
 };
 use crate::base::error::{AllocError, Misuse, PlatformError};
 use crate::base::rng::Rng;
-use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Rank};
+use crate::base::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Rank};
 use crate::base::units::SizeClass;
 use crate::ds::metadata::MetadataPool;
 use crate::ds::size_class::Cut;
@@ -89,9 +89,9 @@ pub(crate) struct Arena<P: Platform> {
     facts: Facts,
     seed: u64,
     /// Random streams given out.
-    streams: AtomicU64,
+    streams: AtomicUsize,
     /// Wrong pointers found.
-    misuses: AtomicU64,
+    misuses: AtomicUsize,
     pages: Block,
     tables: Block,
     pool: Block,
@@ -107,6 +107,9 @@ impl<P: Platform> Arena<P> {
     /// Reserves everything that the heap will ever need.
     pub(crate) fn new(platform: P, options: Options) -> Result<Self, AllocError> {
         let facts = platform.facts();
+        if !facts.page_size.is_power_of_two() || !(MAX_SMALL_ALIGN..=MAX_PAGE_SIZE).contains(&facts.page_size) {
+            return Err(AllocError::PageSize);
+        }
         let Reservations { pages, tables, pool, layout } = Reservations::new(&platform, &facts, options.arena_bytes)?;
         // SAFETY: the tables' block is zeroed, ours, large enough, and released only after the map.
         let map = unsafe { PageMap::new(pages.start, tables.start, layout) };
@@ -128,8 +131,8 @@ impl<P: Platform> Arena<P> {
             layout,
             facts,
             seed: options.seed.unwrap_or_else(|| platform.entropy()),
-            streams: AtomicU64::new(0),
-            misuses: AtomicU64::new(0),
+            streams: AtomicUsize::new(0),
+            misuses: AtomicUsize::new(0),
             pages,
             tables,
             pool,
@@ -198,7 +201,7 @@ impl<P: Platform> Arena<P> {
     /// A random stream of its own, for a local heap or the heap itself.
     pub(crate) fn new_stream(&self) -> Rng {
         // Relaxed: only the numbers have to differ.
-        Rng::new(self.seed, self.streams.fetch_add(1, Ordering::Relaxed))
+        Rng::new(self.seed, self.streams.fetch_add(1, Ordering::Relaxed) as u64)
     }
 
     /// Counts and reports a wrong pointer. Called with no lock held.
@@ -213,7 +216,7 @@ impl<P: Platform> Arena<P> {
     /// Wrong pointers found so far.
     pub(crate) fn misuse_count(&self) -> u64 {
         // Relaxed: see `report`.
-        self.misuses.load(Ordering::Relaxed)
+        self.misuses.load(Ordering::Relaxed) as u64
     }
 
     /// Bytes of metadata that have been touched when the page map's tables have been used up to `peaks`, the pool included;
@@ -282,7 +285,7 @@ impl Reservations {
     /// An arena of `bytes` bytes with its tables and pool, or of the largest half, quarter, ... that the platform has room
     /// for.
     fn new(platform: &impl Platform, facts: &Facts, bytes: usize) -> Result<Self, AllocError> {
-        let most = u32::MAX as usize / 2 * facts.page_size;
+        let most = (u32::MAX as usize / 2).saturating_mul(facts.page_size) & !(facts.page_size - 1);
         let mut bytes = bytes.clamp(1, most).next_multiple_of(facts.page_size);
         loop {
             match Self::of_size(platform, facts, bytes) {

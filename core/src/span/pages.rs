@@ -51,12 +51,30 @@ impl<P: Platform> Arena<P> {
         outcome.is_ok()
     }
 
-    /// Tries again to unalias dead aliases whose first try failed; stops at the first that fails again.
+    /// Tries again to unalias one dead alias whose first try failed. Returns whether that worked; false, too, if there is
+    /// none.
+    pub(crate) fn retry_one_parted(&self) -> bool {
+        let parted = self.page_heap().take_parted(&self.map);
+        parted.is_some_and(|alias| self.unalias(alias))
+    }
+
+    /// Tries again for all of them; stops at the first that fails again.
     pub(crate) fn retry_parted(&self) {
+        // Bounded: each round takes one off a list that only failures put it back on.
+        while self.retry_one_parted() {}
+    }
+
+    /// Clean and fresh pages -> dirty, where dirty pages cannot become clean: neighbours are then one run whatever they
+    /// hold. After an allocation failed, as all knowledge of zeros goes.
+    pub(crate) fn forget_zeros(&self) {
+        // Bounded: dirty pages do not become clean any more.
         loop {
-            // Bounded: each round takes one off a list that only failures put it back on.
-            let Some(alias) = self.page_heap().take_parted(&self.map) else { return };
-            if !self.unalias(alias) {
+            let Some(run) = self.page_heap().take_clean(&self.map) else { return };
+            // SAFETY: the pages are the arena's, show their own memory and are in transit.
+            let outcome = unsafe { self.platform.commit(run) };
+            let content = if outcome.is_ok() { Content::Old } else { Content::Zero };
+            self.page_heap().insert(&self.map, run, content);
+            if outcome.is_err() {
                 return;
             }
         }

@@ -195,8 +195,10 @@ impl<P: Platform> Arena<P> {
     pub(crate) fn reclaim(&self) {
         self.drain_all();
         self.retry_parted();
-        // A failed purge leaves the pages dirty and free: they serve small requests all the same.
-        let _ = self.purge(u32::MAX);
+        // Where dirty pages cannot go back, they must at least join their clean neighbours.
+        if !self.facts().can_purge || self.purge(u32::MAX).is_err() {
+            self.forget_zeros();
+        }
     }
 
     /// An empty vector for `class`: the depot's, or from the pool.
