@@ -28,6 +28,7 @@ pub(crate) enum Rank {
 
 /// What to do while another thread holds a lock: the platform yields.
 pub(crate) trait Relax {
+    #[cfg_attr(all(loom, feature = "loom"), expect(dead_code, reason = "loom's locks block in its scheduler"))]
     fn relax(&self);
 }
 
