@@ -93,7 +93,10 @@ unsafe impl Platform for PrivatePlatform {
         let end = pages.end().as_usize() * self.facts.page_size;
         // Relaxed: a race advises a chunk twice, or leaves one to small pages.
         let advised = self.advised.load(Ordering::Relaxed);
-        if end > advised {
+        if pages.count as usize * self.facts.page_size >= CHUNK_BYTES {
+            // A large object, of which perhaps little is touched: its pages stay small.
+            self.advised.fetch_max(end, Ordering::Relaxed);
+        } else if end > advised {
             let next = end.next_multiple_of(CHUNK_BYTES).min(self.bytes.load(Ordering::Relaxed));
             self.advised.store(next, Ordering::Relaxed);
             let base = self.base.load(Ordering::Relaxed);

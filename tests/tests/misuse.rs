@@ -211,12 +211,15 @@ fn an_object_that_is_freed_with_the_layout_of_another_class_stays_and_is_counted
 fn frees_beside_a_second_free_are_not_lost() {
     with_heap(|heap| {
         let mut local = heap.local();
-        let objects = [(); 3].map(|()| local.alloc(layout(64, 1)).expect("room"));
+        // One more than are freed, so that there is room in one vector for the second free.
+        let objects = [(); 4].map(|()| local.alloc(layout(64, 1)).expect("room"));
         for object in [objects[0], objects[1], objects[1], objects[2]] {
             // SAFETY: wrong on purpose for one object: the heap must find it and stay whole.
             unsafe { local.dealloc(object, layout(64, 1)) };
         }
         drop(local);
+        // SAFETY: the object is live and is not used afterwards.
+        unsafe { heap.free(objects[3]) }.expect("live");
         heap.purge().expect("nothing fails");
         assert_eq!((heap.statistics().misuses, heap.statistics().taken_bytes), (1, 0));
     });

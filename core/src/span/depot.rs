@@ -5,8 +5,8 @@ use crate::base::config::DEPOT_BYTES;
 use crate::ds::shuffle_vector::{ShuffleVector, VectorStack};
 use crate::ds::size_class::Cut;
 
-/// Empty vectors kept at the most.
-const EMPTIES: usize = 8;
+/// Empty vectors kept at the most: with few, threads that hand objects to each other meet at the pool.
+const EMPTIES: usize = 32;
 
 /// The depot. Guarded by its class lock.
 #[derive(Debug)]

@@ -158,14 +158,19 @@ impl<P: Platform> Arena<P> {
         vector
     }
 
-    /// One unit of giving back what the class keeps for speed: a vector of its depot, or a few empty spans. False if there is
+    /// One unit of giving back what the class keeps for speed: a vector of its depot, full or empty, or a few empty spans. False if there is
     /// nothing left.
     pub(crate) fn drain_some(&self, class: SizeClass) -> bool {
         let mut guard = self.class(class);
         if let Some(vector) = guard.depot.take_full() {
             drop(guard);
             let vector = self.release_all(class, vector);
-            self.put_empty(class, vector);
+            self.free_vector(Some(vector));
+            return true;
+        }
+        if let Some(vector) = guard.depot.take_empty() {
+            drop(guard);
+            self.free_vector(Some(vector));
             return true;
         }
         let mut emptied = Emptied::new(self.cut(class).pages);
