@@ -331,6 +331,7 @@ impl PageHeap {
         self.set_in_transit(map, parted.run, parted.dirty, self.parted);
         self.parted = PageLink::to(parted.run.start);
         self.parted_pages += parted.run.count;
+        self.unpurged += if parted.dirty { parted.run.count } else { 0 };
     }
 
     /// A dead alias that still has to be unaliased. It stays in transit.
@@ -338,6 +339,7 @@ impl PageHeap {
         let (parted, next) = Self::parted_at(map, self.parted)?;
         self.parted = next;
         self.parted_pages -= parted.run.count;
+        self.unpurged -= if parted.dirty { parted.run.count } else { 0 };
         Some(parted)
     }
 

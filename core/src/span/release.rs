@@ -95,6 +95,10 @@ impl ClassSpans {
             let (slot, exact) = cut.slot_at(offset as u32);
             // Most neighbours in a vector are neighbours in a span, too: one word of the bitmap serves many.
             let mut bits = self.own_word(map, head, slot / 64);
+            if cut.slots == 1 && released > 0 {
+                // The record, which has the only bit, is written after this loop.
+                bits = 0;
+            }
             let cleared = clear_bits(&cut, start, slot / 64, &mut bits, &all[released..]);
             self.set_own_word(map, head, slot / 64, bits);
             released += cleared;
