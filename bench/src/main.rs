@@ -6,10 +6,13 @@
 //! | `residue` | memory that a fragmented heap still holds after meshing, and metadata |
 //! | `grouping` | the search for groups alone: yield, time, growth |
 //! | `fastpath` | `LocalHeap::alloc` and `dealloc`, hot, against a bare array |
+//! | `compare` | programs on meshheap as the global allocator, and on other allocators |
 //!
-//! Exit code: 0, but 1 if `--check` was given and a limit was missed or its figure could not be measured (no valgrind), and 2 if
-//! the benchmark itself failed, be it that a surviving object's bytes were not its own.
+//! Exit code: 0, but 1 if `--check` was given and a limit was missed or its figure could not be measured (no valgrind), or if
+//! `compare` had runs that failed, and 2 if the benchmark itself failed, be it that a surviving object's bytes were not its
+//! own.
 
+mod compare;
 mod fastpath;
 mod grouping;
 mod machine;
@@ -40,6 +43,8 @@ enum Command {
     Grouping(grouping::Args),
     /// One hot allocation and free, against a bare array push and pop
     Fastpath(fastpath::Args),
+    /// Programs on meshheap and on other allocators: CPU time, memory, page faults
+    Compare(compare::Args),
     /// What `fastpath` runs under callgrind
     #[command(hide = true)]
     FastpathLoop(fastpath::LoopArgs),
@@ -63,6 +68,7 @@ fn run(command: &Command) -> anyhow::Result<Option<Report>> {
         Command::Residue(args) => residue::run(args).map(Some),
         Command::Grouping(args) => grouping::run(args).map(Some),
         Command::Fastpath(args) => fastpath::run(args).map(Some),
+        Command::Compare(args) => compare::run(args).map(Some),
         Command::FastpathLoop(args) => fastpath::run_loop(args).map(|()| None),
     }
 }

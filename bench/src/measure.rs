@@ -32,6 +32,12 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
+/// The geometric mean of some ratios; none if there are none.
+pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    (!ratios.is_empty()).then(|| (logarithms / ratios.len() as f64).exp())
+}
+
 /// Touches and frees `bytes` bytes: a virtual machine that gives free memory back to its host pays several times as much for
 /// the first touch after a while, and that would be measured instead of the heap.
 pub(crate) fn warm(bytes: usize) {
@@ -47,12 +53,18 @@ pub(crate) fn progress(name: &'static str, length: usize) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{geometric_mean, median};
 
     #[test]
     fn the_median_lies_in_the_middle() {
         assert_eq!(median(&[3.0]), 3.0);
         assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), 3.0);
+    }
+
+    #[test]
+    fn a_doubling_and_a_halving_cancel_out() {
+        assert!(geometric_mean(&[2.0, 0.5, 1.0]).is_some_and(|mean| (mean - 1.0).abs() < 1e-12));
+        assert_eq!(geometric_mean(&[]), None);
     }
 }

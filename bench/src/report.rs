@@ -41,11 +41,19 @@ pub(crate) struct Report {
     notes: Vec<String>,
     figures: Map<String, Value>,
     judged: Vec<Judged>,
+    failures: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(command: &'static str) -> Self {
-        Self { command, tables: Vec::new(), notes: Vec::new(), figures: Map::new(), judged: Vec::new() }
+        Self {
+            command,
+            tables: Vec::new(),
+            notes: Vec::new(),
+            figures: Map::new(),
+            judged: Vec::new(),
+            failures: Vec::new(),
+        }
     }
 
     /// Adds rows to the machines' part, under `name`.
@@ -64,6 +72,11 @@ impl Report {
         self.notes.push(note.into());
     }
 
+    /// Adds something that could not be measured at all: the rest is reported, and the exit code is 1.
+    pub(crate) fn add_failure(&mut self, failure: impl Into<String>) {
+        self.failures.push(failure.into());
+    }
+
     /// Compares a figure with its limit.
     pub(crate) fn judge(&mut self, what: impl Into<String>, value: impl Into<Option<f64>>, limit: f64) {
         let value = value.into();
@@ -78,8 +91,13 @@ impl Report {
         for note in &self.notes {
             println!("{note}");
         }
+        for failure in &self.failures {
+            println!("failed: {failure}");
+        }
         let missed: Vec<&Judged> = self.judged.iter().filter(|judged| !judged.kept).collect();
-        println!("{} of {} limits kept", self.judged.len() - missed.len(), self.judged.len());
+        if !self.judged.is_empty() {
+            println!("{} of {} limits kept", self.judged.len() - missed.len(), self.judged.len());
+        }
         for Judged { what, value, limit, .. } in &missed {
             let value = value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.3}"));
             println!("  missed: {what}: {value}, limit {limit}");
@@ -90,19 +108,26 @@ impl Report {
                 "version": env!("CARGO_PKG_VERSION"),
                 "machine": Machine::this(),
                 "notes": self.notes,
+                "failures": self.failures,
                 "limits": self.judged,
                 "figures": self.figures,
             });
             fs::write(file, format!("{whole:#}\n")).with_context(|| format!("cannot write {}", file.display()))?;
         }
-        Ok(if output.check && !missed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let failed = !self.failures.is_empty() || output.check && !missed.is_empty();
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
 /// An empty table with these column heads, numbers to the right.
 pub(crate) fn table<const N: usize>(heads: [&str; N]) -> Table {
+    table_of(heads)
+}
+
+/// The same, with as many heads as there are.
+pub(crate) fn table_of<H: Into<Cell>>(heads: impl IntoIterator<Item = H>) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(heads);
+    table.load_style(UTF8_FULL_CONDENSED).set_header(heads.into_iter().map(Into::into).collect::<Vec<Cell>>());
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
