@@ -99,3 +99,19 @@ fn a_platform_value_serves_one_heap_at_a_time() {
     drop(first);
     assert!(Heap::with_options(&platform, options(4 << 20)).is_ok(), "it is free again");
 }
+
+#[test]
+fn a_local_heap_gives_up_what_it_keeps_before_it_says_out_of_memory() {
+    let platform = SimulatedPlatform::new(4096);
+    let heap = Heap::with_options(&platform, options(64 << 10)).expect("the platform has room");
+    let mut local = heap.local();
+    let objects: Vec<_> = core::iter::from_fn(|| local.alloc(layout(300)).ok()).collect();
+    for object in objects {
+        // SAFETY: the object is live and is not used afterwards.
+        unsafe { local.dealloc(object, layout(300)) };
+    }
+    let large = local.alloc(layout(60 << 10)).expect("everything was freed");
+    // SAFETY: as above.
+    unsafe { local.dealloc(large, layout(60 << 10)) };
+    assert!(local.alloc_zeroed(layout(60 << 10)).is_ok());
+}

@@ -107,6 +107,9 @@ pub(crate) const PLAN_MAX_SPANS: usize = 4;
 /// Pages that a pass looks at under one hold of a class lock when it collects candidates: some 10 microseconds.
 pub(crate) const PLAN_PAGES_PER_LOCK: u32 = 512;
 
+/// Free pages given back by one free at the most: some 300 microseconds.
+pub(crate) const PURGE_PAGES_PER_FREE: u32 = 512;
+
 /// Free pages given back in one unit of a mesh step, by one call: up to some 40 microseconds.
 pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;
 

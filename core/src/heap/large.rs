@@ -101,7 +101,7 @@ impl<P: Platform> Heap<P> {
             let mut pages = self.arena().page_heap();
             let run = self.large_run(object)?;
             pages.free(self.arena().map(), run);
-            pages.surplus_dirty(|| self.arena().platform().now_ns())
+            pages.surplus_dirty(run.count, || self.arena().platform().now_ns())
         };
         self.purge_surplus(surplus);
         Ok(())
@@ -131,7 +131,7 @@ impl<P: Platform> Heap<P> {
             pages.free(map, tail);
             // SAFETY: the page-heap lock is held, and the page is a large object's.
             unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
-            let surplus = pages.surplus_dirty(|| self.arena().platform().now_ns());
+            let surplus = pages.surplus_dirty(tail.count, || self.arena().platform().now_ns());
             drop(pages);
             self.purge_surplus(surplus);
             return true;

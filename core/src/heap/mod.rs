@@ -60,7 +60,10 @@ impl<P: Platform> Heap<P> {
         Self::with_options(platform, Options::default())
     }
 
-    /// A heap on `platform`, set up as `options` say.
+    /// A heap on `platform`, set up as `options` say. Where the platform has no room for the arena, half of it is tried, a
+    /// quarter, and so on: [`Statistics::arena_bytes`] tells what it became.
+    ///
+    /// [`Statistics::arena_bytes`]: crate::Statistics::arena_bytes
     ///
     /// # Errors
     /// As for [`Heap::new`].

@@ -109,6 +109,17 @@ impl<H: HeapRef> LocalHeap<H> {
     #[cold]
     #[inline(never)]
     fn alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        match self.try_alloc_uncached(layout) {
+            Err(AllocError::OutOfMemory) => {
+                // What this handle keeps may be just what is missing.
+                self.flush();
+                self.try_alloc_uncached(layout)
+            }
+            other => other,
+        }
+    }
+
+    fn try_alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let Some(class) = of_layout(layout) else {
             return self.heap().alloc_large(layout, Content::Old);
         };
@@ -131,7 +142,13 @@ impl<H: HeapRef> LocalHeap<H> {
                 unsafe { object.write_bytes(0, layout.size()) };
                 Ok(object)
             }
-            _ => self.heap().alloc_zeroed(layout),
+            _ => match self.heap().alloc_zeroed(layout) {
+                Err(AllocError::OutOfMemory) => {
+                    self.flush();
+                    self.heap().alloc_zeroed(layout)
+                }
+                other => other,
+            },
         }
     }
 

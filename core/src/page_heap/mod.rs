@@ -15,7 +15,7 @@ pub(crate) mod page_map;
 
 use core::ptr::NonNull;
 
-use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS};
+use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS, PURGE_PAGES_PER_FREE};
 use crate::base::units::{PageIndex, PageLink, PageRun};
 use crate::ds::size_class::Cut;
 use free_runs::FreeRuns;
@@ -76,6 +76,8 @@ pub(crate) struct PageHeap {
     /// The fewest dirty pages since `dirty_since`: so many were not needed.
     dirty_low: u32,
     dirty_since: u64,
+    /// Dirty pages that are to be purged bit by bit.
+    purge_debt: u32,
     /// How far the page map's tables have been used.
     tables: TablePeaks,
     /// Pages of spans that are aliases: they show other pages' memory and hold none of their own.
@@ -104,6 +106,7 @@ impl PageHeap {
             in_use_peak: 0,
             dirty_low: 0,
             dirty_since: 0,
+            purge_debt: 0,
             tables: TablePeaks::default(),
             aliased: 0,
             unpurged: 0,
@@ -254,8 +257,20 @@ impl PageHeap {
     }
 
     /// Dirty pages to purge now: those beyond [`DIRTY_PAGES_MIN`] and [`DIRTY_PAGES_PART`] that were not reused during the
-    /// last [`DIRTY_PERIOD_NS`] of the clock `now_ns`, or at once where there is no clock.
-    pub(crate) fn surplus_dirty(&mut self, now_ns: impl FnOnce() -> u64) -> u32 {
+    /// last [`DIRTY_PERIOD_NS`] of the clock `now_ns`, or at once where there is no clock. No more than
+    /// [`PURGE_PAGES_PER_FREE`] at a time, or as many as were just `freed`, so that no small free takes long; the next one
+    /// goes on.
+    pub(crate) fn surplus_dirty(&mut self, freed: u32, now_ns: impl FnOnce() -> u64) -> u32 {
+        if self.purge_debt == 0 {
+            self.purge_debt = self.unused_dirty(now_ns);
+        }
+        let debt = self.purge_debt.min(self.dirty.pages());
+        let now = debt.min(PURGE_PAGES_PER_FREE.max(freed));
+        self.purge_debt = debt - now;
+        now
+    }
+
+    fn unused_dirty(&mut self, now_ns: impl FnOnce() -> u64) -> u32 {
         let dirty = self.dirty.pages();
         let kept = DIRTY_PAGES_MIN.max(self.in_use / DIRTY_PAGES_PART);
         if dirty <= kept {

@@ -20,7 +20,7 @@ impl<P: Platform> Arena<P> {
             let mut pages = self.page_heap();
             // SAFETY: `guard` is the lock of the class that `emptied` was filled from.
             let parted = unsafe { emptied.give_back(&self.map, &mut pages) };
-            (parted, pages.surplus_dirty(|| self.platform.now_ns()))
+            (parted, pages.surplus_dirty(0, || self.platform.now_ns()))
         };
         drop(guard);
         self.unalias_all(parted);
