@@ -148,7 +148,7 @@ extern "C" fn fork_done() {
 /// Makes the thread's local heap; none if it is gone already or there is no memory.
 #[cold]
 #[inline(never)]
-fn make_local() -> Option<*mut ThreadHeap> {
+fn make_local() -> Option<()> {
     if LOCAL.get() == GONE {
         return None;
     }
@@ -164,7 +164,7 @@ fn make_local() -> Option<*mut ThreadHeap> {
         // SAFETY: the key was created by `make_heap`.
         unsafe { libc::pthread_setspecific(key - 1, memory.cast::<c_void>()) };
     }
-    Some(memory)
+    Some(())
 }
 
 /// Ends a thread's local heap. Allocations of later destructors go to the heap directly.
@@ -179,21 +179,21 @@ extern "C" fn drop_local(memory: *mut c_void) {
     }
 }
 
-/// The thread's local heap.
-fn local() -> Option<&'static mut ThreadHeap> {
-    let local = LOCAL.get();
-    let local = if local.addr() > GONE.addr() { local } else { make_local()? };
-    // SAFETY: the local heap is this thread's alone. No second reference exists: none outlives a call of the allocator, and
-    // no call of the heap calls the allocator again.
-    Some(unsafe { &mut *local })
-}
-
 /// The thread's local heap if it has one.
 #[inline]
 fn local_at_hand() -> Option<&'static mut ThreadHeap> {
     let local = LOCAL.get();
-    // SAFETY: as in `local`.
+    // SAFETY: the local heap is this thread's alone. No second reference exists: none outlives a call of the allocator, and
+    // no call of the heap calls the allocator again.
     if local.addr() > GONE.addr() { Some(unsafe { &mut *local }) } else { None }
+}
+
+/// The thread's local heap, made if it has none yet.
+fn local() -> Option<&'static mut ThreadHeap> {
+    local_at_hand().or_else(|| {
+        make_local()?;
+        local_at_hand()
+    })
 }
 
 fn address(object: Result<NonNull<u8>, meshheap::AllocError>) -> *mut u8 {

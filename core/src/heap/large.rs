@@ -1,12 +1,14 @@
 //! Large objects: page runs of their own in the arena, for layouts that no size class serves.
 
 use core::alloc::Layout;
+use core::cmp::Ordering;
 use core::ptr::NonNull;
 
 use crate::base::error::{AllocError, Misuse, MisuseKind};
+use crate::base::sync::MutexGuard;
 use crate::base::units::{PageIndex, PageRun};
 use crate::heap::Heap;
-use crate::page_heap::{Content, Fit, PageKind, PageRecord};
+use crate::page_heap::{Content, Fit, PageHeap, PageKind, PageRecord};
 use crate::platform::Platform;
 
 impl<P: Platform> Heap<P> {
@@ -57,19 +59,10 @@ impl<P: Platform> Heap<P> {
             let (run, content) = pages.take(map, fit).ok_or(AllocError::OutOfMemory)?;
             map.set_kinds(run, PageKind::LargeTail);
             map.set_kinds(PageRun::new(run.start, 1), PageKind::LargeHead);
-            // SAFETY: the page-heap lock is held, and the page is a large object's.
-            unsafe { map.set_record(run.start, PageRecord::Large { pages: run.count }) };
+            self.set_large(&pages, run);
             (run, content)
         };
-        if content == Content::Zero {
-            // SAFETY: the pages are the arena's and show their own memory.
-            if let Err(error) = unsafe { self.arena().platform().commit(run) } {
-                let mut pages = self.arena().page_heap();
-                pages.detach(map, run);
-                pages.insert(map, run, Content::Zero);
-                return Err(error.into());
-            }
-        }
+        self.arena().commit_fresh(run, content)?;
         Ok((run, content))
     }
 
@@ -103,15 +96,8 @@ impl<P: Platform> Heap<P> {
             pages.free(self.arena().map(), run);
             pages.surplus_dirty(run.count, || self.arena().platform().now_ns())
         };
-        self.purge_surplus(surplus);
+        self.arena().purge_surplus(surplus);
         Ok(())
-    }
-
-    fn purge_surplus(&self, pages: u32) {
-        if pages > 0 {
-            // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
-            let _ = self.arena().purge(pages);
-        }
     }
 
     /// Bytes of the large object that starts at `object`.
@@ -123,41 +109,42 @@ impl<P: Platform> Heap<P> {
     /// Whether the large object at `object` could be given room for `size` bytes where it is; then it now has it.
     pub(crate) fn resize_large(&self, object: NonNull<u8>, size: usize) -> bool {
         let Ok(count) = self.pages_for(size) else { return false };
-        let map = self.arena().map();
-        let mut pages = self.arena().page_heap();
+        let pages = self.arena().page_heap();
         let Ok(run) = self.large_run(object) else { return false };
-        if count < run.count {
-            let tail = PageRun::new(run.start.plus(count), run.count - count);
-            pages.free(map, tail);
-            // SAFETY: the page-heap lock is held, and the page is a large object's.
-            unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
-            let surplus = pages.surplus_dirty(tail.count, || self.arena().platform().now_ns());
-            drop(pages);
-            self.purge_surplus(surplus);
-            return true;
-        } else if count > run.count {
-            let tail = PageRun::new(run.end(), count - run.count);
-            let Some(content) = pages.extend(map, run, tail.count) else { return false };
-            map.set_kinds(tail, PageKind::LargeTail);
-            if content == Content::Zero {
-                // SAFETY: as below; the pages count as the object's while the lock is open.
-                unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
-                drop(pages);
-                // SAFETY: the pages are the arena's and show their own memory.
-                let committed = unsafe { self.arena().platform().commit(tail) };
-                pages = self.arena().page_heap();
-                if committed.is_err() {
-                    // SAFETY: as below.
-                    unsafe { map.set_record(run.start, PageRecord::Large { pages: run.count }) };
-                    pages.detach(map, tail);
-                    pages.insert(map, tail, Content::Zero);
-                    return false;
-                }
-            }
+        match count.cmp(&run.count) {
+            Ordering::Less => self.shrink_large(pages, run, count),
+            Ordering::Equal => true,
+            Ordering::Greater => self.grow_large(pages, run, count),
         }
-        // SAFETY: the page-heap lock is held, and the page is a large object's.
-        unsafe { map.set_record(run.start, PageRecord::Large { pages: count }) };
+    }
+
+    fn shrink_large(&self, mut pages: MutexGuard<'_, PageHeap>, run: PageRun, count: u32) -> bool {
+        let tail = PageRun::new(run.start.plus(count), run.count - count);
+        pages.free(self.arena().map(), tail);
+        self.set_large(&pages, PageRun::new(run.start, count));
+        let surplus = pages.surplus_dirty(tail.count, || self.arena().platform().now_ns());
+        drop(pages);
+        self.arena().purge_surplus(surplus);
         true
+    }
+
+    fn grow_large(&self, mut pages: MutexGuard<'_, PageHeap>, run: PageRun, count: u32) -> bool {
+        let tail = PageRun::new(run.end(), count - run.count);
+        let Some(content) = pages.extend(self.arena().map(), run, tail.count) else { return false };
+        self.arena().map().set_kinds(tail, PageKind::LargeTail);
+        drop(pages);
+        // The object keeps its length until its new pages are committed.
+        if self.arena().commit_fresh(tail, content).is_err() {
+            return false;
+        }
+        self.set_large(&self.arena().page_heap(), PageRun::new(run.start, count));
+        true
+    }
+
+    /// Writes how long the large object `run` is.
+    fn set_large(&self, _pages: &PageHeap, run: PageRun) {
+        // SAFETY: the page-heap lock is held, as its data shows, and the page is a large object's.
+        unsafe { self.arena().map().set_record(run.start, PageRecord::Large { pages: run.count }) };
     }
 
     /// The large objects' pages, for statistics: the run that starts at `page`. Under the page-heap lock.

@@ -200,11 +200,8 @@ impl<P: Platform> Heap<P> {
         let page = map.page_of(object).ok_or(misuse(MisuseKind::NotOurs))?;
         match map.kind(page) {
             PageKind::Small(class) => {
-                let cut = self.arena.cut(class);
-                let head = map.span_head(page, cut.pages);
-                #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-                let (slot, exact) = cut.slot_at(map.offset_in(head, object) as u32);
-                if exact && slot < cut.slots { Ok(Located::Small(class)) } else { Err(misuse(MisuseKind::Interior)) }
+                let slot = map.slot_of(self.arena.cut(class), page, object);
+                slot.map(|_| Located::Small(class)).ok_or(misuse(MisuseKind::Interior))
             }
             PageKind::LargeHead if map.offset_in(page, object) == 0 => Ok(Located::Large),
             PageKind::LargeHead | PageKind::LargeTail => Err(misuse(MisuseKind::Interior)),

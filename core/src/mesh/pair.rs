@@ -12,13 +12,13 @@
 //! has moved stays moved and the rest stays with the source: nothing has to be undone.
 
 use crate::base::error::PlatformError;
-use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::base::units::{PageIndex, PageRun, SizeClass};
+use crate::page_heap::PageKind;
 use crate::page_heap::mappings::Bound;
-use crate::page_heap::{PageKind, PageRecord};
 use crate::platform::Platform;
 use crate::span::arena::{Arena, Class};
-use crate::span::bits::{GroupBits, MAX_WORDS, set_bits, union};
-use crate::span::class_spans::slot_address;
+use crate::span::bits::{GroupBits, MAX_WORDS, aliases, set_bits, union};
+use crate::span::class_spans::{Keeper, slot_address};
 use crate::span::emptied::Emptied;
 
 /// What became of a pair.
@@ -195,38 +195,33 @@ impl<'a, P: Platform> Pair<'a, P> {
     }
 }
 
-/// The taken slots of the whole group at `head`, if it is a partial span of `class` (kept on a list, so not at work).
-pub(crate) fn candidate<P: Platform>(
-    arena: &Arena<P>,
-    guard: &Class,
-    class: SizeClass,
-    head: PageIndex,
-) -> Option<GroupBits> {
+/// The keeper at `head`, if it is a partial span of `class` (kept on a list, so not at work).
+fn partial_keeper<P: Platform>(arena: &Arena<P>, guard: &Class, class: SizeClass, head: PageIndex) -> Option<Keeper> {
     let (map, cut) = (arena.map(), arena.cut(class));
     if map.kind(head) != PageKind::Small(class) || map.span_head(head, cut.pages) != head {
         return None;
     }
     let keeper = guard.spans.keeper(map, head)?;
     keeper.place.list()?;
-    // SAFETY: `guard` shows that the class lock is held.
-    Some(unsafe { union(map, head, keeper.aliases, cut.words()) })
+    Some(keeper)
 }
 
-/// How many aliases the group at `head` has, up to `most`: what moving it costs.
-pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex, most: usize) -> usize {
+/// The taken slots of the whole group at `head`, if it is a partial span of `class`.
+pub(crate) fn candidate<P: Platform>(
+    arena: &Arena<P>,
+    guard: &Class,
+    class: SizeClass,
+    head: PageIndex,
+) -> Option<GroupBits> {
+    let keeper = partial_keeper(arena, guard, class, head)?;
+    // SAFETY: `guard` shows that the class lock is held.
+    Some(unsafe { union(arena.map(), head, keeper.aliases, arena.cut(class).words()) })
+}
+
+/// How many aliases the group at `head` has: what moving it costs.
+pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex) -> usize {
     let guard = arena.class(class);
-    if candidate(arena, &guard, class, head).is_none() {
-        return 0;
-    }
-    let mut link = guard.spans.keeper(arena.map(), head).map_or(PageLink::NONE, |keeper| keeper.aliases);
-    let mut count = 0;
-    while let (Some(page), true) = (link.get(), count < most) {
-        count += 1;
-        // SAFETY: the class lock is held, and aliases are of their keeper's class.
-        link = match unsafe { arena.map().record(page) } {
-            PageRecord::Alias { next, .. } => next,
-            _ => PageLink::NONE,
-        };
-    }
-    count
+    let Some(keeper) = partial_keeper(arena, &guard, class, head) else { return 0 };
+    // SAFETY: the class lock is held until the iterator ends.
+    unsafe { aliases(arena.map(), keeper.aliases) }.count()
 }

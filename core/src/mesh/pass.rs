@@ -315,7 +315,7 @@ impl<'a, P: Platform> Step<'a, P> {
         let members = core::iter::successors(Some(first), |&member| plan.next_member(member));
         let mut best = (first, 0);
         for member in members {
-            let count = alias_count(self.arena, plan.class(), plan.head(member), usize::MAX);
+            let count = alias_count(self.arena, plan.class(), plan.head(member));
             if count > best.1 {
                 best = (member, count);
             }

@@ -21,6 +21,7 @@ use core::ptr::NonNull;
 use crate::base::config::MIN_ALIGN;
 use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::ds::size_class::Cut;
 use crate::ds::table::{Table, ZeroValid};
 
 /// What a page is used for.
@@ -336,6 +337,16 @@ impl PageMap {
         // Relaxed: see `kind`. A guess about a foreign page may lead before the arena: stay inside.
         let back = self.backs.at(page.as_usize()).load(Ordering::Relaxed);
         PageIndex::new(page.get().saturating_sub(u32::from(back)))
+    }
+
+    /// The span and the slot whose first byte `object` is, for a `page` of a class that is cut like this; none if it is the
+    /// first byte of no slot. As right as [`PageMap::kind`].
+    #[inline]
+    pub(crate) fn slot_of(&self, cut: &Cut, page: PageIndex, object: NonNull<u8>) -> Option<(PageIndex, u32)> {
+        let head = self.span_head(page, cut.pages);
+        #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
+        let (slot, exact) = cut.slot_at(self.offset_in(head, object) as u32);
+        (exact && slot < cut.slots).then_some((head, slot))
     }
 
     /// Reads the record of `page`.

@@ -5,7 +5,7 @@ use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::{Object, ShuffleVector};
 use crate::page_heap::PageMap;
 use crate::span::bits::union_word;
-use crate::span::class_spans::{ClassSpans, Keeper};
+use crate::span::class_spans::{ClassSpans, Keeper, slot_address};
 
 impl ClassSpans {
     /// Takes up to `vector`'s free capacity of free slots of the fullest partial span. They will be popped ascending from a
@@ -16,19 +16,18 @@ impl ClassSpans {
         let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
         let free = self.cut.slots - u32::from(keeper.live);
         let count = (vector.capacity() - vector.length()).min(free as usize);
-        let (start, size) = (map.address_of(head), self.cut.size as usize);
+        let cut = self.cut;
         let first = rng.below(self.cut.slots);
         // SAFETY: there is room for `count`, and `claim_slots` tells as many slots, as so many are free (I4).
         let places = unsafe { vector.extend(count) };
         let mut place = count;
         self.claim_slots(map, head, keeper, first, count, |slot, slots| {
-            // SAFETY: the slot lies in the span's pages.
-            let mut object = unsafe { start.add(slot as usize * size) };
+            let mut object = slot_address(map, &cut, head, slot);
             place -= slots as usize;
             for place in places[place..place + slots as usize].iter_mut().rev() {
                 place.write(object);
                 // Within the pages, or at their end after the last slot.
-                object = object.map_addr(|address| address.saturating_add(size));
+                object = object.map_addr(|address| address.saturating_add(cut.size as usize));
             }
         });
         count
@@ -39,11 +38,8 @@ impl ClassSpans {
         let head = self.fullest()?;
         let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
         let mut object = None;
-        let size = self.cut.size as usize;
-        self.claim_slots(map, head, keeper, 0, 1, |slot, _| {
-            // SAFETY: the slot lies in the span's pages.
-            object = Some(unsafe { map.address_of(head).add(slot as usize * size) });
-        });
+        let cut = self.cut;
+        self.claim_slots(map, head, keeper, 0, 1, |slot, _| object = Some(slot_address(map, &cut, head, slot)));
         object
     }
 

@@ -3,7 +3,7 @@
 
 use crate::base::error::PlatformError;
 use crate::base::sync::MutexGuard;
-use crate::base::units::PageLink;
+use crate::base::units::{PageLink, PageRun};
 use crate::page_heap::{Content, PageHeap, Parted};
 use crate::platform::Platform;
 use crate::span::arena::{Arena, Class};
@@ -24,10 +24,30 @@ impl<P: Platform> Arena<P> {
         };
         drop(guard);
         self.unalias_all(parted);
-        if surplus > 0 {
+        self.purge_surplus(surplus);
+    }
+
+    /// Gives back what [`PageHeap::surplus_dirty`] named.
+    pub(crate) fn purge_surplus(&self, pages: u32) {
+        if pages > 0 {
             // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
-            let _ = self.purge(surplus);
+            let _ = self.purge(pages);
         }
+    }
+
+    /// Commits the pages of `run`, which is in use already, if they are fresh; on failure they are free again.
+    pub(crate) fn commit_fresh(&self, run: PageRun, content: Content) -> Result<(), PlatformError> {
+        if content == Content::Old {
+            return Ok(());
+        }
+        // SAFETY: the pages are the arena's and show their own memory.
+        let outcome = unsafe { self.platform.commit(run) };
+        if outcome.is_err() {
+            let mut pages = self.page_heap();
+            pages.detach(&self.map, run);
+            pages.insert(&self.map, run, Content::Zero);
+        }
+        outcome
     }
 
     fn unalias_all(&self, parted: PartedAliases) {

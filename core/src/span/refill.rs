@@ -85,15 +85,7 @@ impl<P: Platform> Arena<P> {
             pages.note_tables(run.end(), self.cut(class));
             (run, content)
         };
-        if content == Content::Zero {
-            // SAFETY: the pages are the arena's and show their own memory.
-            if let Err(error) = unsafe { self.platform.commit(run) } {
-                let mut pages = self.page_heap();
-                pages.detach(&self.map, run);
-                pages.insert(&self.map, run, Content::Zero);
-                return Err(error.into());
-            }
-        }
+        self.commit_fresh(run, content)?;
         guard.spans.install(&self.map, run.start);
         Ok(content)
     }
@@ -158,8 +150,8 @@ impl<P: Platform> Arena<P> {
         vector
     }
 
-    /// One unit of giving back what the class keeps for speed: a vector of its depot, full or empty, or a few empty spans. False if there is
-    /// nothing left.
+    /// One unit of giving back what the class keeps for speed: a vector of its depot, full or empty, or a few empty spans.
+    /// False if there is nothing left.
     pub(crate) fn drain_some(&self, class: SizeClass) -> bool {
         let mut guard = self.class(class);
         if let Some(vector) = guard.depot.take_full() {

@@ -19,13 +19,7 @@ impl ClassSpans {
             PageKind::Free => return Err(misuse(MisuseKind::NotOurs)),
             _ => return Err(misuse(MisuseKind::WrongLayout)),
         }
-        let head = map.span_head(page, self.cut.pages);
-        #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-        let (slot, exact) = self.cut.slot_at(map.offset_in(head, object) as u32);
-        if slot >= self.cut.slots || !exact {
-            return Err(misuse(MisuseKind::Interior));
-        }
-        Ok((head, slot))
+        map.slot_of(&self.cut, page, object).ok_or(misuse(MisuseKind::Interior))
     }
 
     /// Whether `object` is a taken slot: an object that the caller holds, or one that waits in a vector.
