@@ -35,12 +35,22 @@ pub(crate) const MAX_TAIL_WASTE_PART: usize = 16;
 /// The same for slots of a page and more: with few slots they mesh well at any length.
 pub(crate) const MAX_TAIL_WASTE_PART_LARGE: usize = 64;
 
-/// Object bytes that one shuffle vector holds. Small, so that the vectors of a dozen classes fit a local heap; a class that
-/// is used much keeps several.
+/// What one local heap may hold unless its heap's options say otherwise: itself, its vectors, their slots' bytes. A thousand
+/// idle threads then cost at most 64 MiB.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const VECTOR_BYTES: usize = 2 << 10; // 2 KiB
+pub(crate) const DEFAULT_LOCAL_HEAP_BYTES: usize = 64 << 10; // 64 KiB
 #[cfg(all(loom, feature = "loom"))]
-pub(crate) const VECTOR_BYTES: usize = 32;
+pub(crate) const DEFAULT_LOCAL_HEAP_BYTES: usize = 4 << 10;
+
+/// Object bytes that one shuffle vector holds, as a part of what a local heap may hold: so little that the vectors of a dozen
+/// classes fit; a class that is used much keeps several.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const VECTOR_PART: usize = 32; // 2 KiB of 64 KiB
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const VECTOR_PART: usize = 128;
+
+/// No vector holds more object bytes than this, however much a local heap may hold.
+pub(crate) const VECTOR_MOST_BYTES: usize = 8 << 10; // 8 KiB
 
 /// A vector of small objects holds at least this many, however large they are, so that locks are taken for batches.
 #[cfg(not(all(loom, feature = "loom")))]
@@ -48,18 +58,9 @@ pub(crate) const VECTOR_MIN_SLOTS: usize = 4;
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const VECTOR_MIN_SLOTS: usize = 2;
 
-/// A vector holds no more object bytes than this for the sake of [`VECTOR_MIN_SLOTS`]. Larger objects go without vectors.
-#[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const VECTOR_MAX_BYTES: usize = 4 << 10; // 4 KiB
-#[cfg(all(loom, feature = "loom"))]
-pub(crate) const VECTOR_MAX_BYTES: usize = 64;
-
-/// What one local heap may hold in vectors of all classes, their slots' bytes and their storage. Together with the local
-/// heap itself it stays below 64 KiB, so that a thousand idle threads cost at most 64 MiB.
-#[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const LOCAL_HEAP_BYTES: usize = 56 << 10; // 56 KiB
-#[cfg(all(loom, feature = "loom"))]
-pub(crate) const LOCAL_HEAP_BYTES: usize = 4 << 10;
+/// For the sake of [`VECTOR_MIN_SLOTS`] a vector may hold so many times more bytes than it otherwise would. Objects that are
+/// larger even than that go without vectors.
+pub(crate) const VECTOR_STRETCH: usize = 2;
 
 /// Object bytes that one class's depot may hold in full vectors before slots go back to their spans.
 #[cfg(not(all(loom, feature = "loom")))]
@@ -144,5 +145,4 @@ pub(crate) const MAPPING_BUDGET_PART: usize = 4;
 
 const _: () = assert!(MAX_SMALL_ALIGN.is_power_of_two() && MIN_ALIGN.is_power_of_two());
 const _: () = assert!(MAX_SMALL_SIZE.is_multiple_of(MIN_ALIGN));
-const _: () = assert!(VECTOR_BYTES <= VECTOR_MAX_BYTES);
-const _: () = assert!(2 * VECTOR_MAX_BYTES < LOCAL_HEAP_BYTES);
+const _: () = assert!(2 * VECTOR_STRETCH < VECTOR_PART);

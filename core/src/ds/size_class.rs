@@ -9,21 +9,15 @@ use core::alloc::Layout;
 
 use crate::base::config::{
     CLASS_COUNT, MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART,
-    MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN,
+    MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN, VECTOR_MIN_SLOTS, VECTOR_MOST_BYTES, VECTOR_PART, VECTOR_STRETCH,
 };
-use crate::base::config::{VECTOR_BYTES, VECTOR_MAX_BYTES, VECTOR_MIN_SLOTS};
 use crate::base::units::SizeClass;
 
 /// The slot size of each class in bytes, ascending.
 pub(crate) const SIZES: [u32; CLASS_COUNT] = make_sizes();
 
-/// From a size in steps of 16 bytes to its class, up to [`FINE_LIMIT`].
-static FINE: [u8; FINE_LIMIT / MIN_ALIGN + 1] = make_lookup(MIN_ALIGN);
-/// From a size in steps of 128 bytes to its class, above [`FINE_LIMIT`].
-static COARSE: [u8; MAX_SMALL_SIZE / COARSE_STEP + 1] = make_lookup(COARSE_STEP);
-
-const FINE_LIMIT: usize = if MAX_SMALL_SIZE < 1024 { MAX_SMALL_SIZE } else { 1024 };
-const COARSE_STEP: usize = 128;
+/// From a size in steps of [`MIN_ALIGN`] to its class: 2 KiB, of which small objects touch the first line or two.
+static CLASSES: [u8; MAX_SMALL_SIZE / MIN_ALIGN + 1] = make_lookup();
 
 /// The distance from `size` to the next larger size.
 const fn step_above(size: usize) -> usize {
@@ -57,11 +51,11 @@ const fn make_sizes() -> [u32; CLASS_COUNT] {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 classes, asserted below")]
-const fn make_lookup<const N: usize>(step: usize) -> [u8; N] {
-    let mut lookup = [0; N];
+const fn make_lookup() -> [u8; MAX_SMALL_SIZE / MIN_ALIGN + 1] {
+    let mut lookup = [0; MAX_SMALL_SIZE / MIN_ALIGN + 1];
     let (mut entry, mut class) = (0, 0);
-    while entry < N {
-        while (SIZES[class] as usize) < entry * step {
+    while entry < lookup.len() {
+        while (SIZES[class] as usize) < entry * MIN_ALIGN {
             class += 1;
         }
         lookup[entry] = class as u8;
@@ -77,28 +71,17 @@ const _: () = assert!(CLASS_COUNT == count_sizes() && SIZES[CLASS_COUNT - 1] as 
 /// all the same.
 #[inline]
 pub(crate) fn of_common_layout(layout: Layout) -> Option<SizeClass> {
-    if layout.size() <= FINE_LIMIT && layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { None }
+    if layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { None }
 }
 
 /// The class whose slots hold `size` bytes, aligned to [`MIN_ALIGN`]; none above [`MAX_SMALL_SIZE`]. Size 0 is served as 1.
 #[inline]
 pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
-    if size <= FINE_LIMIT {
-        // SAFETY: the table holds numbers of classes.
-        Some(unsafe { SizeClass::new_unchecked(FINE[(size + MIN_ALIGN - 1) >> MIN_ALIGN.trailing_zeros()]) })
-    } else {
-        of_coarse_size(size)
-    }
-}
-
-/// Apart from [`of_size`], so that its common half stays a few instructions where it is inlined.
-#[inline(never)]
-fn of_coarse_size(size: usize) -> Option<SizeClass> {
     if size > MAX_SMALL_SIZE {
         return None;
     }
     // SAFETY: the table holds numbers of classes.
-    Some(unsafe { SizeClass::new_unchecked(COARSE[size.div_ceil(COARSE_STEP)]) })
+    Some(unsafe { SizeClass::new_unchecked(CLASSES[(size + MIN_ALIGN - 1) >> MIN_ALIGN.trailing_zeros()]) })
 }
 
 /// The class that serves `layout`; none if the layout needs pages of its own.
@@ -133,6 +116,8 @@ pub(crate) struct Cut {
     pub(crate) slots: u32,
     /// Pages of a span.
     pub(crate) pages: u32,
+    /// How many slots a shuffle vector of this class holds. 0: the class does without vectors.
+    pub(crate) vector_slots: u32,
     /// `2^40 / size`, rounded up: turns a division by `size` into a multiplication.
     reciprocal: u64,
 }
@@ -141,9 +126,10 @@ pub(crate) struct Cut {
 const RECIPROCAL_SHIFT: u32 = 40;
 
 impl Cut {
-    /// The cut of `class` on pages of `page_size` bytes: the fewest pages whose tail wastes at most one part in
+    /// The cut of `class` on pages of `page_size` bytes, with vectors for local heaps that may hold
+    /// `local_heap_bytes`: the fewest pages whose tail wastes at most one part in
     /// [`MAX_TAIL_WASTE_PART`] (or [`MAX_TAIL_WASTE_PART_LARGE`]), or the best of those up to [`MAX_SPAN_PAGES`].
-    pub(crate) fn new(class: SizeClass, page_size: usize) -> Self {
+    pub(crate) fn new(class: SizeClass, page_size: usize, local_heap_bytes: usize) -> Self {
         let size = SIZES[class.index()] as usize;
         let tail = |pages: usize| (pages * page_size) % size;
         let fits = |pages: &usize| pages * page_size >= size;
@@ -160,6 +146,7 @@ impl Cut {
             size: size as u32,
             slots: (pages * page_size / size) as u32,
             pages: pages as u32,
+            vector_slots: vector_slots(size, local_heap_bytes) as u32,
             reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(size as u64),
         }
     }
@@ -186,12 +173,13 @@ impl Cut {
     pub(crate) const fn can_mesh(&self) -> bool {
         self.slots > 1 && self.slots <= MAX_MESH_SLOTS
     }
+}
 
-    /// How many slots a shuffle vector of this class holds. 0: the class does without vectors.
-    pub(crate) fn vector_slots(&self) -> usize {
-        let size = self.size as usize;
-        (VECTOR_BYTES / size).max(VECTOR_MIN_SLOTS).min(VECTOR_MAX_BYTES / size)
-    }
+/// How many slots a shuffle vector holds, of `size` bytes each, where a local heap may hold `local_heap_bytes`. 0: the class
+/// does without vectors.
+fn vector_slots(size: usize, local_heap_bytes: usize) -> usize {
+    let bytes = (local_heap_bytes / VECTOR_PART).min(VECTOR_MOST_BYTES);
+    (bytes / size).max(VECTOR_MIN_SLOTS).min(VECTOR_STRETCH * bytes / size)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -234,7 +222,7 @@ mod tests {
     fn spans_waste_little_and_hold_whole_slots() {
         for page_size in PAGE_SIZES {
             for class in classes() {
-                let cut = Cut::new(class, page_size);
+                let cut = Cut::new(class, page_size, 0);
                 let (used, all) = (cut.slots as usize * cut.size as usize, cut.pages as usize * page_size);
                 assert!(used <= all && cut.slots > 0, "{cut:?}");
                 assert!((all - used) * 8 <= all, "{cut:?} wastes more than an eighth");
@@ -246,7 +234,7 @@ mod tests {
     fn a_byte_offset_finds_its_slot_exactly() {
         for page_size in PAGE_SIZES {
             for class in classes() {
-                let cut = Cut::new(class, page_size);
+                let cut = Cut::new(class, page_size, 0);
                 for slot in 0..cut.slots {
                     let start = slot * cut.size;
                     assert_eq!(cut.slot_at(start), (slot, true));

@@ -6,9 +6,9 @@
 //!                         else refill                                             flush one once they are too many
 //! ```
 //!
-//! Vectors are small, and a class keeps as many full ones as it needs: all vectors together stay below
-//! [`LOCAL_HEAP_BYTES`]. For one more, a class that is used little gives one up (second chance, by a clock hand), to the
-//! depot, so that no slot is touched.
+//! Vectors are small, and a class keeps as many full ones as it needs: all vectors together stay below what the heap's options
+//! allow. For one more, a class that is used little gives one up (second chance, by a clock hand), to the depot, so that no
+//! slot is touched.
 
 mod handle;
 mod stack;
@@ -80,7 +80,7 @@ impl<H: HeapRef> LocalHeap<H> {
     }
 
     /// Bytes that this handle keeps for itself at the most: itself, its vectors, and the slots that they can hold. At most
-    /// 64 KiB.
+    /// `Options::local_heap_bytes`, or the handle itself if that is more.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes + size_of::<Self>()
     }
@@ -136,7 +136,7 @@ impl<H: HeapRef> LocalHeap<H> {
     /// As for [`LocalHeap::alloc`].
     pub fn alloc_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         match of_layout(layout) {
-            Some(class) if self.arena().cut(class).vector_slots() > 0 => {
+            Some(class) if self.arena().cut(class).vector_slots > 0 => {
                 let object = self.alloc(layout)?;
                 // SAFETY: the object is ours and holds the layout's size.
                 unsafe { object.write_bytes(0, layout.size()) };

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::base::config::{CLASS_COUNT, LOCAL_HEAP_BYTES};
+use crate::base::config::CLASS_COUNT;
 use crate::base::error::AllocError;
 use crate::base::units::SizeClass;
 use crate::ds::shuffle_vector::{Object, ShuffleVector, VectorStack};
@@ -32,7 +32,7 @@ const MISSES_PER_EVICTION: u8 = 16;
 /// Bytes that a vector of `class` keeps from others: its storage and the slots it can hold.
 fn vector_cost<P: Platform>(arena: &Arena<P>, class: SizeClass) -> usize {
     let cut = arena.cut(class);
-    let slots = cut.vector_slots();
+    let slots = cut.vector_slots as usize;
     ShuffleVector::bytes(slots) + slots * cut.size as usize
 }
 
@@ -123,11 +123,11 @@ impl<H: HeapRef> LocalHeap<H> {
     /// A further vector for `class`, if it uses vectors and there is storage and room, or if it asks often enough for others
     /// to make room.
     fn add_vector(&mut self, class: SizeClass) -> Option<ShuffleVector> {
-        if self.arena().cut(class).vector_slots() == 0 {
+        if self.arena().cut(class).vector_slots == 0 {
             return None;
         }
         let cost = vector_cost(self.arena(), class);
-        if self.held_bytes + cost > LOCAL_HEAP_BYTES {
+        if !self.has_room(cost) {
             let vectors = &mut self.vectors[class.index()];
             if vectors.full.count() > 1 {
                 // A class that holds much itself need not look for others that do.
@@ -141,17 +141,21 @@ impl<H: HeapRef> LocalHeap<H> {
             // Two rounds: the first may only take second chances away.
             for _ in 0..2 * CLASS_COUNT {
                 self.advance_clock_hand(class);
-                if self.held_bytes + cost <= LOCAL_HEAP_BYTES {
+                if self.has_room(cost) {
                     break;
                 }
             }
         }
-        if self.held_bytes + cost > LOCAL_HEAP_BYTES {
+        if !self.has_room(cost) {
             return None;
         }
         let vector = self.arena().new_vector(class).ok()?;
         self.held_bytes += cost;
         Some(vector)
+    }
+
+    fn has_room(&self, cost: usize) -> bool {
+        self.held_bytes() + cost <= self.arena().local_heap_bytes()
     }
 
     /// The class at the clock hand gives up a vector: one that it does not need now or, if it was not used since the hand

@@ -4,8 +4,8 @@
 use core::ptr::NonNull;
 
 use crate::base::config::{
-    ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, MAPPING_BUDGET_PART, MAX_PAGE_SIZE, MAX_SMALL_ALIGN,
-    METADATA_POOL_MIN_BYTES, METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
+    ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, DEFAULT_LOCAL_HEAP_BYTES, MAPPING_BUDGET_PART, MAX_PAGE_SIZE,
+    MAX_SMALL_ALIGN, METADATA_POOL_MIN_BYTES, METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
 };
 use crate::base::error::{AllocError, Misuse, PlatformError};
 use crate::base::rng::Rng;
@@ -36,6 +36,9 @@ pub struct Options {
     pub arena_bytes: usize,
     /// In which order free slots are handed out.
     pub slot_order: SlotOrder,
+    /// Bytes that one local heap may keep for itself: the handle, its vectors, and the slots in them. More is faster, up to
+    /// some MiB for programs of many sizes; with little, large objects go without vectors, with none, all do.
+    pub local_heap_bytes: usize,
     /// The seed of all placement; none: the platform's entropy. With a seed and one thread the same calls give the same
     /// placement.
     pub seed: Option<u64>,
@@ -50,6 +53,7 @@ impl Default for Options {
         Self {
             arena_bytes: DEFAULT_ARENA_BYTES,
             slot_order: SlotOrder::default(),
+            local_heap_bytes: DEFAULT_LOCAL_HEAP_BYTES,
             seed: None,
             mapping_budget: None,
             on_misuse: None,
@@ -120,7 +124,8 @@ impl<P: Platform> Arena<P> {
         let page_heap = unsafe { PageHeap::new(map.pages(), bits, options.mapping_budget.unwrap_or(limit)) };
         // SAFETY: the pool's block is ours and outlives it.
         let metadata = unsafe { MetadataPool::new(pool.start, pool.bytes) };
-        let cuts = core::array::from_fn(|index| Cut::new(class_number(index), facts.page_size));
+        let cuts =
+            core::array::from_fn(|index| Cut::new(class_number(index), facts.page_size, options.local_heap_bytes));
         Ok(Self {
             map,
             cuts,
@@ -160,6 +165,11 @@ impl<P: Platform> Arena<P> {
     #[inline]
     pub(crate) const fn cut(&self, class: SizeClass) -> &Cut {
         &self.cuts[class.index()]
+    }
+
+    /// Bytes that one local heap may hold.
+    pub(crate) const fn local_heap_bytes(&self) -> usize {
+        self.options.local_heap_bytes
     }
 
     /// Locks `class`.

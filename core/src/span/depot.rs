@@ -20,7 +20,7 @@ pub(crate) struct Depot {
 impl Depot {
     /// An empty depot for a class that is cut like this.
     pub(crate) fn new(cut: &Cut) -> Self {
-        let vector_bytes = cut.vector_slots() * cut.size as usize;
+        let vector_bytes = (cut.vector_slots * cut.size) as usize;
         Self {
             full: VectorStack::default(),
             empty: VectorStack::default(),

@@ -203,8 +203,8 @@ impl<P: Platform> Arena<P> {
         if let Some(vector) = self.class(class).depot.take_empty() {
             return Ok(vector);
         }
-        let capacity = self.cut(class).vector_slots();
-        let bytes = ShuffleVector::bytes(capacity);
+        let capacity = self.cut(class).vector_slots;
+        let bytes = ShuffleVector::bytes(capacity as usize);
         let mut pool = self.metadata.lock(&self.platform);
         let storage = match pool.alloc(bytes) {
             Some(storage) => storage,
@@ -215,9 +215,8 @@ impl<P: Platform> Arena<P> {
                 pool.alloc(bytes).ok_or(AllocError::MetadataExhausted)?
             }
         };
-        #[expect(clippy::cast_possible_truncation, reason = "vectors hold at most some hundred slots")]
         // SAFETY: the storage is as long as `bytes` computed and is the vector's alone.
-        Ok(unsafe { ShuffleVector::new(storage, capacity as u32) })
+        Ok(unsafe { ShuffleVector::new(storage, capacity) })
     }
 
     /// Keeps an empty vector for later, or frees it.
