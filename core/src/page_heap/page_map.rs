@@ -404,4 +404,20 @@ impl PageMap {
         // SAFETY: the lock excludes all others.
         self.word_cell(head, word).with_mut(|place| unsafe { *place = bits });
     }
+
+    /// Clears bit `slot` of the bitmap of the span at `head`. Returns whether it was set.
+    ///
+    /// # Safety
+    /// As for [`PageMap::record`].
+    #[inline]
+    pub(crate) unsafe fn clear_bit(&self, head: PageIndex, slot: u32) -> bool {
+        let bit = 1 << (slot % 64);
+        self.word_cell(head, slot as usize / 64).with_mut(|place| {
+            // SAFETY: the lock excludes all others.
+            let bits = unsafe { *place };
+            // SAFETY: as above.
+            unsafe { *place = bits & !bit };
+            bits & bit != 0
+        })
+    }
 }

@@ -136,6 +136,11 @@ impl ClassSpans {
         u8::from(live >= slots) + u8::from(live >= 2 * slots) + u8::from(live >= 3 * slots)
     }
 
+    /// Whether a span on list number `list` that has lost slots and has `live` left belongs there still: lists end at quarters.
+    pub(super) fn stays_on(&self, list: usize, live: u16) -> bool {
+        4 * u32::from(live) >= list as u32 * self.cut.slots
+    }
+
     /// Puts the keeper at `head` where its count of live slots belongs.
     pub(super) fn move_to_place(&mut self, map: &PageMap, head: PageIndex, keeper: Keeper) {
         let place = if u32::from(keeper.live) == self.cut.slots {

@@ -5,7 +5,7 @@ use crate::base::error::PlatformError;
 use crate::base::sync::MutexGuard;
 use crate::base::units::{PageLink, PageRun};
 use crate::page_heap::{Content, PageHeap, Parted};
-use crate::platform::Platform;
+use crate::platform::{Platform, Touch};
 use crate::span::arena::{Arena, Class};
 use crate::span::emptied::{Emptied, PartedAliases};
 
@@ -36,12 +36,12 @@ impl<P: Platform> Arena<P> {
     }
 
     /// Commits the pages of `run`, which is in use already, if they are fresh; on failure they are free again.
-    pub(crate) fn commit_fresh(&self, run: PageRun, content: Content) -> Result<(), PlatformError> {
+    pub(crate) fn commit_fresh(&self, run: PageRun, content: Content, touch: Touch) -> Result<(), PlatformError> {
         if content == Content::Old {
             return Ok(());
         }
         // SAFETY: the pages are the arena's and show their own memory.
-        let outcome = unsafe { self.platform.commit(run) };
+        let outcome = unsafe { self.platform.commit(run, touch) };
         if outcome.is_err() {
             let mut pages = self.page_heap();
             pages.detach(&self.map, run);
@@ -91,7 +91,7 @@ impl<P: Platform> Arena<P> {
         loop {
             let Some(run) = self.page_heap().take_clean(&self.map) else { return };
             // SAFETY: the pages are the arena's, show their own memory and are in transit.
-            let outcome = unsafe { self.platform.commit(run) };
+            let outcome = unsafe { self.platform.commit(run, Touch::Sparse) };
             let content = if outcome.is_ok() { Content::Old } else { Content::Zero };
             self.page_heap().insert(&self.map, run, content);
             if outcome.is_err() {

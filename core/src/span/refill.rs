@@ -7,7 +7,7 @@ use crate::base::sync::MutexGuard;
 use crate::base::units::SizeClass;
 use crate::ds::shuffle_vector::{Object, ShuffleVector, shuffle};
 use crate::page_heap::{Content, Fit};
-use crate::platform::Platform;
+use crate::platform::{Platform, Touch};
 use crate::span::arena::{Arena, Class, SlotOrder, all_classes};
 use crate::span::emptied::Emptied;
 
@@ -85,7 +85,7 @@ impl<P: Platform> Arena<P> {
             pages.note_tables(run.end(), self.cut(class));
             (run, content)
         };
-        self.commit_fresh(run, content)?;
+        self.commit_fresh(run, content, Touch::Dense)?;
         guard.spans.install(&self.map, run.start);
         Ok(content)
     }

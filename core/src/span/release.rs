@@ -3,10 +3,9 @@
 use crate::base::error::{Misuse, MisuseKind};
 use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::Object;
-use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::Place;
 use crate::page_heap::{PageKind, PageMap, PageRecord};
-use crate::span::class_spans::ClassSpans;
+use crate::span::class_spans::{ClassSpans, Keeper};
 use crate::span::emptied::Emptied;
 
 impl ClassSpans {
@@ -33,7 +32,12 @@ impl ClassSpans {
     }
 
     fn is_taken(&self, map: &PageMap, head: PageIndex, slot: u32) -> bool {
-        self.own_word(map, head, slot / 64) >> (slot % 64) & 1 != 0
+        if self.cut.slots == 1 {
+            return self.keeper(map, head).is_some_and(|keeper| keeper.live == 1);
+        }
+        // SAFETY: the class lock is held.
+        let word = unsafe { map.word(head, slot as usize / 64) };
+        word >> (slot % 64) & 1 != 0
     }
 
     /// Taken -> free. A span that it empties goes to `emptied`.
@@ -50,83 +54,76 @@ impl ClassSpans {
         objects: &mut core::slice::Iter<'_, Object>,
         emptied: &mut Emptied,
     ) -> Result<(), Misuse> {
-        let mut outcome = Ok(());
-        while outcome.is_ok() && !objects.as_slice().is_empty() {
-            let first = objects.as_slice()[0];
-            let head = match self.locate(map, first) {
-                Ok((head, _)) => head,
-                Err(misuse) => {
-                    objects.next();
-                    return Err(misuse);
-                }
-            };
-            let released;
-            (released, outcome) = self.release_from(map, head, objects);
+        while let Some(&first) = objects.next() {
+            let (head, slot) = self.locate(map, first)?;
+            let (released, outcome) = self.clear_in(map, head, slot, first, objects);
             if released > 0 {
                 self.count_releases(map, head, released, emptied);
             }
+            outcome?;
         }
-        outcome
+        Ok(())
     }
 
-    /// Clears the bits of the slots in the span at `head` that `objects` begins with. Returns how many, and the misuse that
-    /// ended it, if one did.
-    fn release_from(
+    /// Clears the bit of `slot`, which is `first`, in the span at `head`, and of those of `objects` that follow in the same
+    /// span. Returns how many, and the misuse that ended it, if one did.
+    fn clear_in(
         &mut self,
         map: &PageMap,
         head: PageIndex,
+        mut slot: u32,
+        first: Object,
         objects: &mut core::slice::Iter<'_, Object>,
     ) -> (u16, Result<(), Misuse>) {
-        let start = map.address_of(head).addr().get();
-        let (cut, all) = (self.cut, objects.as_slice());
-        let (mut released, mut misuse) = (0, None);
-        while let Some(object) = all.get(released) {
-            let offset = object.addr().get().wrapping_sub(start);
-            if offset >= cut.slots as usize * cut.size as usize {
-                break;
-            }
-            #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-            let (slot, exact) = cut.slot_at(offset as u32);
-            // Most neighbours in a vector are neighbours in a span, too: one word of the bitmap serves many.
-            let mut bits = self.own_word(map, head, slot / 64);
-            if cut.slots == 1 && released > 0 {
-                // The record, which has the only bit, is written after this loop.
-                bits = 0;
-            }
-            let cleared = clear_bits(&cut, start, slot / 64, &mut bits, &all[released..]);
-            self.set_own_word(map, head, slot / 64, bits);
-            released += cleared;
-            if cleared == 0 {
-                let kind = if exact { MisuseKind::DoubleFree } else { MisuseKind::Interior };
-                misuse = Some(Misuse { address: object.addr().get(), kind });
-                break;
-            }
-        }
-        *objects = all[released + usize::from(misuse.is_some())..].iter();
-        #[expect(clippy::cast_possible_truncation, reason = "at most the slots of a span")]
-        let released = released as u16;
-        (released, misuse.map_or(Ok(()), Err))
-    }
-
-    /// Word number `word` of the bitmap of the span at `head`. A span of one slot has it in its record.
-    fn own_word(&self, map: &PageMap, head: PageIndex, word: u32) -> u64 {
+        let misuse = |object: Object, kind| Err(Misuse { address: object.addr().get(), kind });
         if self.cut.slots == 1 {
-            return self.keeper(map, head).map_or(0, |keeper| u64::from(keeper.live));
+            // The record has the only bit.
+            let taken = self.is_taken(map, head, slot);
+            return if taken { (1, Ok(())) } else { (0, misuse(first, MisuseKind::DoubleFree)) };
         }
-        // SAFETY: the class lock is held.
-        unsafe { map.word(head, word as usize) }
-    }
-
-    fn set_own_word(&mut self, map: &PageMap, head: PageIndex, word: u32, bits: u64) {
-        if self.cut.slots > 1 {
+        let cut = self.cut;
+        let start = map.address_of(head).addr().get();
+        let span_bytes = (cut.slots * cut.size) as usize;
+        let mut released = 0;
+        let mut object = first;
+        loop {
             // SAFETY: the class lock is held.
-            unsafe { map.set_word(head, word as usize, bits) };
+            if !unsafe { map.clear_bit(head, slot) } {
+                return (released, misuse(object, MisuseKind::DoubleFree));
+            }
+            released += 1;
+            let Some(&next) = objects.as_slice().first() else { return (released, Ok(())) };
+            let offset = next.addr().get().wrapping_sub(start);
+            if offset >= span_bytes {
+                return (released, Ok(()));
+            }
+            objects.next();
+            #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
+            let (next_slot, exact) = cut.slot_at(offset as u32);
+            if !exact {
+                return (released, misuse(next, MisuseKind::Interior));
+            }
+            (slot, object) = (next_slot, next);
         }
     }
 
     /// `released` live slots less in the span at `head` and in its keeper.
+    #[inline]
     fn count_releases(&mut self, map: &PageMap, head: PageIndex, released: u16, emptied: &mut Emptied) {
         self.taken -= u64::from(released);
+        if let Some(keeper) = self.keeper(map, head) {
+            let live = keeper.live - released;
+            if keeper.place.list().is_some_and(|list| live > 0 && self.stays_on(list, live)) {
+                self.set_keeper(map, head, Keeper { live, ..keeper });
+                return;
+            }
+        }
+        self.count_and_move(map, head, released, emptied);
+    }
+
+    /// The same for spans that leave their list by it, and for aliases.
+    #[inline(never)]
+    fn count_and_move(&mut self, map: &PageMap, head: PageIndex, released: u16, emptied: &mut Emptied) {
         // SAFETY: the class lock is held.
         let keeper_at = match unsafe { map.record(head) } {
             PageRecord::Alias { backing_is_dirty, live, keeper, next } => {
@@ -174,32 +171,4 @@ impl ClassSpans {
         }
         before > 0
     }
-}
-
-/// Clears in `bits`, word `word` of the bitmap of the span at address `start`, the bits of the objects that `objects` begins
-/// with. Returns how many: it stops at the first that is no taken slot of this word. Apart, as this is the innermost loop of
-/// every free that goes beyond the local heap.
-#[inline(never)]
-fn clear_bits(cut: &Cut, start: usize, word: u32, bits: &mut u64, objects: &[Object]) -> usize {
-    let cut = *cut;
-    let length = 64 * cut.size as usize;
-    let start = start + word as usize * length;
-    let mut rest = *bits;
-    let mut cleared = 0;
-    for object in objects {
-        let offset = object.addr().get().wrapping_sub(start);
-        if offset >= length {
-            break;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "64 slots are less than 4 GiB")]
-        let (slot, exact) = cut.slot_at(offset as u32);
-        let mask = 1 << (slot % 64);
-        if rest & mask == 0 || !exact {
-            break;
-        }
-        rest ^= mask;
-        cleared += 1;
-    }
-    *bits = rest;
-    cleared
 }
