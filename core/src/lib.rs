@@ -107,5 +107,5 @@ pub use local_heap::{HeapRef, LocalHeap};
 pub use mesh::{MeshBudget, MeshStep, StepEnd};
 #[cfg(feature = "simulated")]
 pub use platform::simulated::{PageState, SimulatedPlatform};
-pub use platform::{Access, Facts, Platform, Purpose};
+pub use platform::{Access, Facts, Platform, Purpose, Touch};
 pub use span::arena::{Options, SlotOrder};

@@ -3,7 +3,7 @@
 
 use core::ptr::NonNull;
 
-use meshheap::{Facts, Operation, PageRun, Platform, PlatformError, Purpose};
+use meshheap::{Facts, Operation, PageRun, Platform, PlatformError, Purpose, Touch};
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -89,12 +89,12 @@ unsafe impl Platform for PrivatePlatform {
 
     /// A heap that grows fills its chunks one after another, so a huge page at its end is full soon: a quarter of the cost of
     /// 512 faults. Where the system gives none, nothing is lost.
-    unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
+    unsafe fn commit(&self, pages: PageRun, touch: Touch) -> Result<(), PlatformError> {
         let end = pages.end().as_usize() * self.facts.page_size;
         // Relaxed: a race advises a chunk twice, or leaves one to small pages.
         let advised = self.advised.load(Ordering::Relaxed);
-        if pages.count as usize * self.facts.page_size >= CHUNK_BYTES {
-            // A large object, of which perhaps little is touched: its pages stay small.
+        if touch == Touch::Sparse {
+            // A huge page would take memory that nobody touches.
             self.advised.fetch_max(end, Ordering::Relaxed);
         } else if end > advised {
             let next = end.next_multiple_of(CHUNK_BYTES).min(self.bytes.load(Ordering::Relaxed));

@@ -9,7 +9,7 @@ use crate::base::sync::MutexGuard;
 use crate::base::units::{PageIndex, PageRun};
 use crate::heap::Heap;
 use crate::page_heap::{Content, Fit, PageHeap, PageKind, PageRecord};
-use crate::platform::Platform;
+use crate::platform::{Platform, Touch};
 
 impl<P: Platform> Heap<P> {
     /// A large object for `layout`; with [`Content::Zero`] all its bytes are zero.
@@ -19,10 +19,12 @@ impl<P: Platform> Heap<P> {
     #[cold]
     pub(crate) fn alloc_large(&self, layout: Layout, content: Content) -> Result<NonNull<u8>, AllocError> {
         let fit = self.fit_for(layout, content)?;
-        let (run, found) = match self.take_large(fit) {
+        // Who asks for zeroes seldom writes over all of them.
+        let touch = if content == Content::Zero { Touch::Sparse } else { Touch::Dense };
+        let (run, found) = match self.take_large(fit, touch) {
             Err(AllocError::OutOfMemory) => {
                 self.arena().reclaim();
-                self.take_large(fit)?
+                self.take_large(fit, touch)?
             }
             other => other?,
         };
@@ -52,7 +54,7 @@ impl<P: Platform> Heap<P> {
         if count > map.pages() { Err(AllocError::TooLarge) } else { Ok(count) }
     }
 
-    fn take_large(&self, fit: Fit) -> Result<(PageRun, Content), AllocError> {
+    fn take_large(&self, fit: Fit, touch: Touch) -> Result<(PageRun, Content), AllocError> {
         let map = self.arena().map();
         let (run, content) = {
             let mut pages = self.arena().page_heap();
@@ -62,7 +64,7 @@ impl<P: Platform> Heap<P> {
             self.set_large(&pages, run);
             (run, content)
         };
-        self.arena().commit_fresh(run, content)?;
+        self.arena().commit_fresh(run, content, touch)?;
         Ok((run, content))
     }
 
@@ -134,7 +136,7 @@ impl<P: Platform> Heap<P> {
         self.arena().map().set_kinds(tail, PageKind::LargeTail);
         drop(pages);
         // The object keeps its length until its new pages are committed.
-        if self.arena().commit_fresh(tail, content).is_err() {
+        if self.arena().commit_fresh(tail, content, Touch::Dense).is_err() {
             return false;
         }
         self.set_large(&self.arena().page_heap(), PageRun::new(run.start, count));

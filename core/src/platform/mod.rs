@@ -51,6 +51,15 @@ pub enum Purpose {
     Metadata,
 }
 
+/// What is known of how pages will be used, when they are committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    /// Most of them soon: larger pages of the system pay.
+    Dense,
+    /// Perhaps only a few, as of a large zeroed array: no more memory should be taken than is touched.
+    Sparse,
+}
+
 /// Whether threads may write to pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -93,7 +102,7 @@ pub unsafe trait Platform: Send + Sync {
     unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize);
 
     /// Makes pages of the arena ready to be written: called before pages are used for the first time since `reserve` or
-    /// `purge`. Only platforms that count what they lend, or that need a call for it, have something to do here; `purge`
+    /// `purge`, with a hint of how. Only platforms that count what they lend, or that need a call for it, have something to do here; `purge`
     /// takes the commitment back. It is called whatever [`Facts::lazy_commit`] says, and pages may be committed already.
     ///
     /// # Errors
@@ -101,8 +110,8 @@ pub unsafe trait Platform: Send + Sync {
     ///
     /// # Safety
     /// The pages must lie in the arena and be in state Own.
-    unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
-        let _ = pages;
+    unsafe fn commit(&self, pages: PageRun, touch: Touch) -> Result<(), PlatformError> {
+        let _ = (pages, touch);
         Ok(())
     }
 
@@ -192,9 +201,9 @@ macro_rules! forward_platform {
             // SAFETY: the caller keeps the same contract.
             unsafe { (**self).release(purpose, base, bytes) }
         }
-        unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
+        unsafe fn commit(&self, pages: PageRun, touch: Touch) -> Result<(), PlatformError> {
             // SAFETY: the caller keeps the same contract.
-            unsafe { (**self).commit(pages) }
+            unsafe { (**self).commit(pages, touch) }
         }
         unsafe fn purge(&self, pages: PageRun) -> Result<(), PlatformError> {
             // SAFETY: the caller keeps the same contract.

@@ -21,7 +21,7 @@
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
-use super::{Access, Facts, Platform, Purpose};
+use super::{Access, Facts, Platform, Purpose, Touch};
 use crate::base::error::{Operation, PlatformError};
 use crate::base::sync::{Mutex, MutexGuard, Rank};
 use crate::base::units::{PageIndex, PageRun};
@@ -320,7 +320,7 @@ unsafe impl Platform for SimulatedPlatform {
         unsafe { block.free() };
     }
 
-    unsafe fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
+    unsafe fn commit(&self, pages: PageRun, _: Touch) -> Result<(), PlatformError> {
         self.run(Operation::Commit, true, |state| {
             state.table()?.check_commit(pages)?;
             state.admit(Operation::Commit)?;

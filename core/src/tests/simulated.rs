@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::{PageState, SimulatedPlatform};
 use crate::base::error::{Operation, PlatformError};
 use crate::base::units::{PageIndex, PageRun};
-use crate::platform::{Access, Platform, Purpose};
+use crate::platform::{Access, Platform, Purpose, Touch};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 16;
@@ -60,7 +60,7 @@ impl Arena {
 
     fn commit(&self, pages: PageRun) -> Result<(), PlatformError> {
         // SAFETY: the tests commit own pages, or expect to be refused.
-        unsafe { self.platform.commit(pages) }
+        unsafe { self.platform.commit(pages, Touch::Dense) }
     }
 
     fn protect(&self, pages: PageRun, access: Access) -> Result<(), PlatformError> {
