@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use meshheap::{AllocError, Heap, MisuseKind, Platform, SimulatedPlatform};
+use meshheap::{AllocError, Heap, MisuseKind, Operation, Platform, SimulatedPlatform};
 use meshheap_tests::scene::{PAGE, free, small_heap, whole_pages};
 
 fn alloc<P: Platform>(heap: &Heap<P>, pages: usize) -> NonNull<u8> {
@@ -127,6 +127,48 @@ fn zeros_come_from_clean_pages_and_other_objects_from_used_ones() {
     let other = alloc(&heap, 10);
     assert_eq!((other, heap.statistics().dirty_bytes), (used, 0), "no fresh page was touched");
     [zeros, other, last].into_iter().for_each(|object| free(&heap, object));
+}
+
+/// A heap of 300 pages of which 200 were written and freed: they are dirty.
+fn heap_with_dirty_pages(platform: &SimulatedPlatform) -> Heap<&SimulatedPlatform> {
+    let heap = small_heap(platform, 300);
+    let used = alloc(&heap, 200);
+    fill(used, 200, 7);
+    free(&heap, used);
+    heap
+}
+
+#[test]
+fn many_zeros_take_old_pages_whose_memory_goes_back_first() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = heap_with_dirty_pages(&platform);
+    let zeros = heap.alloc_zeroed(whole_pages(100)).expect("the arena has room");
+    assert_eq!(platform.calls(Operation::Purge), 1, "not written, but given back");
+    assert!(holds(zeros, 100, 0));
+    assert!(platform.committed_pages() <= 200, "no fresh memory beside the old");
+    heap.check_invariants();
+}
+
+#[test]
+fn many_zeros_are_written_where_memory_cannot_go_back() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = heap_with_dirty_pages(&platform);
+    platform.fail_all(Operation::Purge);
+    let zeros = heap.alloc_zeroed(whole_pages(100)).expect("the arena has room");
+    assert!(holds(zeros, 100, 0));
+    heap.check_invariants();
+}
+
+#[test]
+fn many_zeros_that_cannot_be_committed_are_an_error_and_their_pages_free() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = heap_with_dirty_pages(&platform);
+    platform.fail_all(Operation::Commit);
+    assert!(heap.alloc_zeroed(whole_pages(100)).is_err());
+    heap.check_invariants();
+    platform.heal();
+    let zeros = heap.alloc_zeroed(whole_pages(100)).expect("the arena has room");
+    assert!(holds(zeros, 100, 0));
 }
 
 #[test]

@@ -111,6 +111,10 @@ pub(crate) const PLAN_PAGES_PER_LOCK: u32 = 512;
 /// Free pages given back by one free at the most: some 300 microseconds.
 pub(crate) const PURGE_PAGES_PER_FREE: u32 = 512;
 
+/// Zeroed objects of this many bytes take old pages and have them purged, rather than fresh memory: whoever asks for that many
+/// zeroes seldom touches all, and the heap does not grow for them.
+pub(crate) const ZERO_BY_PURGE_BYTES: usize = 256 << 10; // 256 KiB
+
 /// Free pages given back in one unit of a mesh step, by one call: up to some 40 microseconds.
 pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;
 

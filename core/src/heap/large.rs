@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::cmp::Ordering;
 use core::ptr::NonNull;
 
+use crate::base::config::ZERO_BY_PURGE_BYTES;
 use crate::base::error::{AllocError, Misuse, MisuseKind};
 use crate::base::sync::MutexGuard;
 use crate::base::units::{PageIndex, PageRun};
@@ -30,10 +31,26 @@ impl<P: Platform> Heap<P> {
         };
         let object = self.arena().map().address_of(run.start);
         if content == Content::Zero && found == Content::Old {
-            // SAFETY: the run is ours alone and holds the layout's size.
-            unsafe { object.write_bytes(0, layout.size()) };
+            self.make_zero(run, layout.size())?;
         }
         Ok(object)
+    }
+
+    /// Makes the first `size` bytes of the fresh object `run` zero: by giving the old memory of its pages back, where that is
+    /// cheaper, else by writing.
+    fn make_zero(&self, run: PageRun, size: usize) -> Result<(), AllocError> {
+        let arena = self.arena();
+        // SAFETY: the run shows its own memory, and nobody has seen the object yet.
+        if self.zeroes_by_purge(size) && unsafe { arena.platform().purge(run) }.is_ok() {
+            return Ok(arena.commit_fresh(run, Content::Zero, Touch::Sparse)?);
+        }
+        // SAFETY: the run is ours alone and holds `size` bytes.
+        unsafe { arena.map().address_of(run.start).write_bytes(0, size) };
+        Ok(())
+    }
+
+    fn zeroes_by_purge(&self, size: usize) -> bool {
+        size >= ZERO_BY_PURGE_BYTES && self.arena().facts().can_purge
     }
 
     /// The run that `layout` needs.
@@ -45,7 +62,13 @@ impl<P: Platform> Heap<P> {
             return Err(AllocError::TooLarge);
         }
         let phase = (map.base().addr().get() / map.page_size()) % align as usize;
-        Ok(Fit { count, align, phase: u32::try_from(phase).map_err(|_| AllocError::TooLarge)?, prefer })
+        Ok(Fit {
+            count,
+            align,
+            phase: u32::try_from(phase).map_err(|_| AllocError::TooLarge)?,
+            prefer,
+            spare_fresh: self.zeroes_by_purge(layout.size()),
+        })
     }
 
     fn pages_for(&self, size: usize) -> Result<u32, AllocError> {

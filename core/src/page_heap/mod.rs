@@ -42,12 +42,14 @@ pub(crate) struct Fit {
     pub(crate) phase: u32,
     /// The content that is looked for first.
     pub(crate) prefer: Content,
+    /// Old pages come before fresh memory, even if zeroes are preferred.
+    pub(crate) spare_fresh: bool,
 }
 
 impl Fit {
     /// `count` pages anywhere, rather used ones than fresh memory.
     pub(crate) const fn anywhere(count: u32) -> Self {
-        Self { count, align: 1, phase: 0, prefer: Content::Old }
+        Self { count, align: 1, phase: 0, prefer: Content::Old, spare_fresh: true }
     }
 
     /// Where in `run` a fitting start lies.
@@ -143,10 +145,14 @@ impl PageHeap {
         Some(taken)
     }
 
-    /// What comes after the preferred content: clean runs before the frontier, and both before dirty ones.
+    /// What comes after the preferred content: clean runs before the frontier, and both before dirty ones, unless
+    /// fresh memory is to be spared.
     fn take_second(&mut self, map: &PageMap, fit: Fit, second: Content) -> Option<(PageRun, Content)> {
         match second {
             Content::Zero => self.take_free(map, fit, Content::Zero, true).or_else(|| self.take_fresh(map, fit)),
+            Content::Old if fit.spare_fresh => {
+                self.take_free(map, fit, Content::Old, true).or_else(|| self.take_fresh(map, fit))
+            }
             Content::Old => self.take_fresh(map, fit).or_else(|| self.take_free(map, fit, Content::Old, true)),
         }
     }
