@@ -67,13 +67,6 @@ const fn make_lookup() -> [u8; MAX_SMALL_SIZE / MIN_ALIGN + 1] {
 const _: () = assert!(CLASS_COUNT < 250, "class numbers share a byte with the page map's other values");
 const _: () = assert!(CLASS_COUNT == count_sizes() && SIZES[CLASS_COUNT - 1] as usize == MAX_SMALL_SIZE);
 
-/// The class that serves `layout`, for layouts of which a few instructions tell; none for all others, which may have a class
-/// all the same.
-#[inline]
-pub(crate) fn of_common_layout(layout: Layout) -> Option<SizeClass> {
-    if layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { None }
-}
-
 /// The class whose slots hold `size` bytes, aligned to [`MIN_ALIGN`]; none above [`MAX_SMALL_SIZE`]. Size 0 is served as 1.
 #[inline]
 pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
@@ -85,26 +78,19 @@ pub(crate) fn of_size(size: usize) -> Option<SizeClass> {
 }
 
 /// The class that serves `layout`; none if the layout needs pages of its own.
+///
+/// The smallest class that holds a multiple of the alignment is aligned, too: where sizes step by less than the alignment,
+/// each multiple of it is a size, and where they step by more, each size is a multiple of it.
 #[inline]
 pub(crate) fn of_layout(layout: Layout) -> Option<SizeClass> {
-    if layout.align() <= MIN_ALIGN { of_size(layout.size()) } else { of_aligned(layout) }
-}
-
-/// The smallest class that holds the layout and whose size is a multiple of its alignment.
-#[inline]
-fn of_aligned(layout: Layout) -> Option<SizeClass> {
+    if layout.align() <= MIN_ALIGN {
+        return of_size(layout.size());
+    }
     if layout.align() > MAX_SMALL_ALIGN {
         return None;
     }
     let mask = layout.align() - 1;
-    let mut class = of_size((layout.size().max(1) + mask) & !mask)?;
-    while SIZES[class.index()] as usize & mask != 0 {
-        // A power of two is always met on the way, so the last class ends the loop.
-        #[expect(clippy::cast_possible_truncation, reason = "class numbers fit a byte")]
-        let next = class.index() as u8 + 1;
-        class = SizeClass::new(next);
-    }
-    Some(class)
+    of_size((layout.size().max(1) + mask) & !mask)
 }
 
 /// How the spans of one class are cut, for one page size.

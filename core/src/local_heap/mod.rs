@@ -23,7 +23,7 @@ use crate::base::error::{AllocError, Misuse};
 use crate::base::rng::Rng;
 use crate::base::units::SizeClass;
 use crate::ds::shuffle_vector::Object;
-use crate::ds::size_class::{of_common_layout, of_layout};
+use crate::ds::size_class::of_layout;
 use crate::heap::{Heap, Located};
 use crate::page_heap::Content;
 use crate::span::arena::{Arena, class_number};
@@ -99,11 +99,11 @@ impl<H: HeapRef> LocalHeap<H> {
         }
     }
 
-    /// The same if it takes a few instructions only: the layout is common and a slot is at hand. For callers that inline
+    /// The same if it takes a few instructions only: the object is small and a slot is at hand. For callers that inline
     /// no more than this, and then call [`LocalHeap::alloc`].
     #[inline]
     pub fn alloc_cached(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        self.stacks[of_common_layout(layout)?.index()].pop()
+        self.stacks[of_layout(layout)?.index()].pop()
     }
 
     #[cold]
@@ -120,12 +120,9 @@ impl<H: HeapRef> LocalHeap<H> {
     }
 
     fn try_alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        let Some(class) = of_layout(layout) else {
-            return self.heap().alloc_large(layout, Content::Old);
-        };
-        match self.stacks[class.index()].pop() {
-            Some(object) => Ok(object),
-            None => self.alloc_slow(class),
+        match of_layout(layout) {
+            Some(class) => self.alloc_slow(class),
+            None => self.heap().alloc_large(layout, Content::Old),
         }
     }
 
@@ -167,7 +164,7 @@ impl<H: HeapRef> LocalHeap<H> {
         }
     }
 
-    /// The same if it takes a few instructions only: the layout is common and there is room for the slot. Else false, and
+    /// The same if it takes a few instructions only: the object is small and there is room for the slot. Else false, and
     /// the object is not freed. For callers that inline no more than this, and then call [`LocalHeap::dealloc`].
     ///
     /// # Safety
@@ -175,7 +172,7 @@ impl<H: HeapRef> LocalHeap<H> {
     #[inline]
     #[must_use = "the object may not be freed yet"]
     pub unsafe fn dealloc_cached(&mut self, object: NonNull<u8>, layout: Layout) -> bool {
-        let Some(class) = of_common_layout(layout) else { return false };
+        let Some(class) = of_layout(layout) else { return false };
         debug_assert!(self.heap().is_of_class(object, class), "{object:?} is no object of this heap with {layout:?}");
         self.stacks[class.index()].push(object)
     }
