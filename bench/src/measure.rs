@@ -5,7 +5,6 @@ use core::time::Duration;
 
 use cpu_time::ThreadTime;
 use indicatif::{ProgressBar, ProgressStyle};
-use memmap2::{Advice, MmapMut};
 
 /// Runs `work` and says how much CPU time this thread spent on it, in the kernel too. Other programs' load does not count.
 pub(crate) fn cpu_time<R>(work: impl FnOnce() -> R) -> (R, Duration) {
@@ -39,17 +38,10 @@ pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| (logarithms / ratios.len() as f64).exp())
 }
 
-/// Touches and frees twice `bytes` bytes: a virtual machine that gives free memory back to its host pays several times as
-/// much for the first touch after a while, and that would be measured instead of the heap. Once in pages, once in huge ones:
-/// the kernel has lists of their own for both.
+/// Touches and frees `bytes` bytes: a virtual machine that gives free memory back to its host pays several times as much for
+/// the first touch after a while, and that would be measured instead of the heap.
 pub(crate) fn warm(bytes: usize) {
     black_box(vec![1_u8; bytes]);
-    let Ok(mut huge) = MmapMut::map_anon(bytes.max(1)) else { return };
-    // Where there are no huge pages, these are further small ones.
-    let _ = huge.advise(Advice::HugePage);
-    for byte in huge.iter_mut().step_by(4096) {
-        *byte = 1;
-    }
 }
 
 /// A progress bar on the standard error, if that is a terminal.

@@ -4,24 +4,20 @@ use core::time::Duration;
 
 use workloads::Workload;
 
-use crate::compare::allocators::Allocator;
+use crate::compare::allocators::{Allocator, Program};
 use crate::compare::cgroup::Cgroups;
 use crate::compare::failure::Failure;
 use crate::compare::figures::{Measured, Row, Table};
 use crate::compare::process::{self, Run};
-use crate::measure::{progress, warm};
+use crate::measure::progress;
 
 /// How everything is run.
 pub(crate) struct Plan<'a> {
-    /// Not counting the first round.
     pub(crate) runs: u32,
     pub(crate) scale: f64,
     pub(crate) timeout: Duration,
     pub(crate) cgroups: Option<&'a Cgroups>,
 }
-
-/// What is touched before the first run of a workload, whose memory is not known yet.
-const FIRST_WARMTH: usize = 256 << 20;
 
 /// Runs every workload on every allocator.
 pub(crate) fn run_all(
@@ -30,7 +26,7 @@ pub(crate) fn run_all(
     baseline: usize,
     plan: &Plan<'_>,
 ) -> Table {
-    let bar = progress("compare", workloads.len() * allocators.len() * (plan.runs as usize + 1));
+    let bar = progress("compare", workloads.len() * allocators.len() * plan.runs as usize);
     let mut rows = Vec::new();
     for (name, workload) in workloads {
         let measured = match workload {
@@ -46,37 +42,36 @@ pub(crate) fn run_all(
     Table { allocators, baseline, rows }
 }
 
-/// Runs one workload on all allocators in turn. The first round does not count.
+/// Runs one workload on all allocators in turn.
 fn interleaved(
     workload: &Workload,
     allocators: &[Allocator],
     plan: &Plan<'_>,
     tell: &dyn Fn(&Allocator),
 ) -> Vec<Measured> {
-    let mut warmth = FIRST_WARMTH;
     let mut measured: Vec<Measured> = allocators
         .iter()
         .map(|allocator| allocator.program.as_ref().map(|_| Vec::new()).map_err(Clone::clone))
         .collect();
-    for round in 0..=plan.runs {
-        let mut most = 0;
+    for _ in 0..plan.runs {
         for (allocator, measured) in allocators.iter().zip(&mut measured) {
             tell(allocator);
             let (Ok(program), Ok(runs)) = (&allocator.program, &mut *measured) else { continue };
-            warm(warmth);
-            match process::run(program, workload, plan) {
-                Ok(run) => {
-                    most = most.max(run.peak_bytes.unwrap_or(FIRST_WARMTH));
-                    if round > 0 {
-                        runs.push(run);
-                    }
-                }
+            match run_warm(program, workload, plan) {
+                Ok(run) => runs.push(run),
                 Err(failure) => *measured = Err(failure),
             }
         }
-        warmth = most;
     }
     measured
+}
+
+/// Runs the program twice and counts the second run. A virtual machine gives free memory back to its host, and the first
+/// touch after that costs several times as much: a quarter of a second for 100 MiB, more than some workloads take. Only the
+/// same program's run just before warms what this one gets: the kernel has lists of their own for pages and huge pages.
+fn run_warm(program: &Program, workload: &Workload, plan: &Plan<'_>) -> Result<Run, Failure> {
+    process::run(program, workload, plan)?;
+    process::run(program, workload, plan)
 }
 
 /// Compares the checksums with the baseline's, or with the first that there is.
