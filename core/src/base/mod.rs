@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod prefetch;
 pub(crate) mod rng;
 pub(crate) mod sync;
 pub(crate) mod units;

@@ -1,5 +1,6 @@
 //! Free -> taken: claiming the free slots of partial spans, in the order in which they will be handed out.
 
+use crate::base::prefetch::prefetch;
 use crate::base::rng::Rng;
 use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::{Object, ShuffleVector};
@@ -26,6 +27,9 @@ impl ClassSpans {
             place -= slots as usize;
             for place in places[place..place + slots as usize].iter_mut().rev() {
                 place.write(object);
+                // It will be written soon. Asked for at once, a vector's objects come in a fifth of the time that it takes to
+                // miss them one after the other.
+                prefetch(object.as_ptr());
                 // Within the pages, or at their end after the last slot.
                 object = object.map_addr(|address| address.saturating_add(cut.size as usize));
             }

@@ -5,20 +5,28 @@ use crate::base::units::PageIndex;
 use crate::ds::shuffle_vector::Object;
 use crate::page_heap::page_map::Place;
 use crate::page_heap::{PageKind, PageMap, PageRecord};
-use crate::span::class_spans::{ClassSpans, Keeper};
+use crate::span::class_spans::ClassSpans;
 use crate::span::emptied::Emptied;
 
 impl ClassSpans {
     /// The span and slot that `object` is, if it is an object of this class.
     fn locate(&self, map: &PageMap, object: Object) -> Result<(PageIndex, u32), Misuse> {
-        let misuse = |kind| Misuse { address: object.addr().get(), kind };
-        let page = map.page_of(object).ok_or(misuse(MisuseKind::NotOurs))?;
-        match map.kind(page) {
-            PageKind::Small(class) if class == self.class => {}
-            PageKind::Free => return Err(misuse(MisuseKind::NotOurs)),
-            _ => return Err(misuse(MisuseKind::WrongLayout)),
+        let place = map.page_of(object).filter(|&page| map.is_of_class(page, self.class));
+        match place.and_then(|page| map.slot_of(&self.cut, page, object)) {
+            Some(found) => Ok(found),
+            None => Err(self.what_is(map, object)),
         }
-        map.slot_of(&self.cut, page, object).ok_or(misuse(MisuseKind::Interior))
+    }
+
+    /// Why `object` is no object of this class.
+    #[cold]
+    fn what_is(&self, map: &PageMap, object: Object) -> Misuse {
+        let kind = match map.page_of(object).map(|page| map.kind(page)) {
+            None | Some(PageKind::Free) => MisuseKind::NotOurs,
+            Some(PageKind::Small(class)) if class == self.class => MisuseKind::Interior,
+            Some(_) => MisuseKind::WrongLayout,
+        };
+        Misuse { address: object.addr().get(), kind }
     }
 
     /// Whether `object` is a taken slot: an object that the caller holds, or one that waits in a vector.
@@ -111,14 +119,11 @@ impl ClassSpans {
     #[inline]
     fn count_releases(&mut self, map: &PageMap, head: PageIndex, released: u16, emptied: &mut Emptied) {
         self.taken -= u64::from(released);
-        if let Some(keeper) = self.keeper(map, head) {
-            let live = keeper.live - released;
-            if keeper.place.list().is_some_and(|list| live > 0 && self.stays_on(list, live)) {
-                self.set_keeper(map, head, Keeper { live, ..keeper });
-                return;
-            }
+        let stays = |place: Place, live| live > 0 && place.list().is_some_and(|list| self.stays_on(list, live));
+        // SAFETY: the class lock is held.
+        if !unsafe { map.lower_live(head, released, stays) } {
+            self.count_and_move(map, head, released, emptied);
         }
-        self.count_and_move(map, head, released, emptied);
     }
 
     /// The same for spans that leave their list by it, and for aliases.
