@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `residue` | memory that a fragmented heap still holds after meshing, and metadata |
 //! | `grouping` | the search for groups alone: yield, time, growth |
+//! | `runs` | what a large heap gives back when mappings are scarce |
 //! | `fastpath` | `LocalHeap::alloc` and `dealloc`, hot, against a bare array |
 //! | `compare` | programs on meshheap as the global allocator, and on other allocators |
 //!
@@ -19,6 +20,7 @@ mod machine;
 mod measure;
 mod report;
 mod residue;
+mod runs;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,8 @@ enum Command {
     Residue(residue::Args),
     /// The search for groups of spans that fit together, alone
     Grouping(grouping::Args),
+    /// What a large heap of mixed sizes gives back when mappings are scarce (takes 5 GiB of memory)
+    Runs(runs::Args),
     /// One hot allocation and free, against a bare array push and pop
     Fastpath(fastpath::Args),
     /// Programs on meshheap and on other allocators: CPU time, memory, page faults
@@ -67,6 +71,7 @@ fn run(command: &Command) -> anyhow::Result<Option<Report>> {
     match command {
         Command::Residue(args) => residue::run(args).map(Some),
         Command::Grouping(args) => grouping::run(args).map(Some),
+        Command::Runs(args) => runs::run(args).map(Some),
         Command::Fastpath(args) => fastpath::run(args).map(Some),
         Command::Compare(args) => compare::run(args).map(Some),
         Command::FastpathLoop(args) => fastpath::run_loop(args).map(|()| None),

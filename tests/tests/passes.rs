@@ -1,6 +1,5 @@
 //! Steps of meshing: what a step reports is what happened, its bounds hold, and steps together are one pass.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -141,13 +140,14 @@ fn the_span_with_the_most_aliases_stays_where_it_is() {
 #[test]
 fn a_class_with_more_spans_than_one_plan_takes_is_meshed_whole() {
     const SPANS: usize = 20_000;
-    let layout = Layout::from_size_align(PAGE / 2, 16).expect("valid");
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, SPANS);
-    let objects: Vec<_> = (0..2 * SPANS).map(|_| heap.alloc(layout).expect("the arena has room")).collect();
-    // Half of the spans keep their first slot, half their second.
-    for (span, slots) in objects.chunks(2).enumerate() {
-        free(&heap, slots[span % 2]);
+    let objects: Vec<_> = (0..SPANS * SLOTS).map(|_| heap.alloc(LAYOUT).expect("the arena has room")).collect();
+    // Half of the spans keep their first half, half their second.
+    for (half, slots) in objects.chunks(SLOTS / 2).enumerate() {
+        if half % 4 == 1 || half % 4 == 2 {
+            slots.iter().for_each(|&object| free(&heap, object));
+        }
     }
     let step = step(&heap, MeshBudget::UNLIMITED);
     assert_eq!((step.end, step.spans, step.pages_freed), (StepEnd::PassDone, SPANS, SPANS / 2));

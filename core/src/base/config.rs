@@ -26,8 +26,21 @@ pub(crate) const MAX_SMALL_ALIGN: usize = 64;
 /// Larger pages are refused: a span's slots are counted in 16 bits and looked at in bitmaps of 64 words.
 pub(crate) const MAX_PAGE_SIZE: usize = 64 << 10; // 64 KiB
 
-/// A span has this many pages at the most: a longer one would seldom mesh, and the waste is small by then.
+/// A span that does not mesh has this many pages at the most: the waste is small by then, and short spans are soon empty.
 pub(crate) const MAX_SPAN_PAGES: u32 = 9;
+
+/// Where pages can be aliased, spans have this many slots if [`MAX_LONG_SPAN_PAGES`] allow: one mapping then frees up to 16
+/// pages, and what is empty in a long span is given back without one. Of 4 GiB of objects of 64 to 1024 bytes, 10 % of them
+/// left, a process's 64,982 mappings leave 1,588 MiB with 64 slots, 1,948 with 32, 2,073 with 16, and 2,254 if spans are a
+/// page; but a heap of 32 MiB has so few long spans that they find fewer partners: 1.49, 1.19, 1.11 and 1.11 x the live bytes
+/// for 1024-byte objects.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const LONG_SPAN_SLOTS: usize = 32;
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const LONG_SPAN_SLOTS: usize = 4;
+
+/// Pages of a span where pages can be aliased, at the most.
+pub(crate) const MAX_LONG_SPAN_PAGES: usize = 16;
 
 /// A span's tail may waste one part in this many; else the span takes more pages.
 pub(crate) const MAX_TAIL_WASTE_PART: usize = 16;

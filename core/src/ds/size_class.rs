@@ -8,8 +8,9 @@
 use core::alloc::Layout;
 
 use crate::base::config::{
-    CLASS_COUNT, MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES, MAX_TAIL_WASTE_PART,
-    MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN, VECTOR_MIN_SLOTS, VECTOR_MOST_BYTES, VECTOR_PART, VECTOR_STRETCH,
+    CLASS_COUNT, LONG_SPAN_SLOTS, MAX_LONG_SPAN_PAGES, MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES,
+    MAX_TAIL_WASTE_PART, MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN, VECTOR_MIN_SLOTS, VECTOR_MOST_BYTES, VECTOR_PART,
+    VECTOR_STRETCH,
 };
 use crate::base::units::SizeClass;
 
@@ -93,7 +94,39 @@ pub(crate) fn of_layout(layout: Layout) -> Option<SizeClass> {
     of_size((layout.size().max(1) + mask) & !mask)
 }
 
-/// How the spans of one class are cut, for one page size.
+/// What all cuts of a heap depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cutting {
+    /// Bytes of a page.
+    pub(crate) page_size: usize,
+    /// Whether pages can be aliased, so that spans may mesh.
+    pub(crate) can_alias: bool,
+    /// What a local heap may hold.
+    pub(crate) local_heap_bytes: usize,
+}
+
+impl Cutting {
+    /// Pages of a span with slots of `size` bytes: few of which the tail wastes little, but enough for
+    /// [`LONG_SPAN_SLOTS`] where spans may mesh. Slots of whole pages have a span each: it is freed exactly.
+    fn span_pages(&self, size: usize) -> usize {
+        if size.is_multiple_of(self.page_size) {
+            return size / self.page_size;
+        }
+        let tail = |pages: usize| (pages * self.page_size) % size;
+        let part = if size < self.page_size { MAX_TAIL_WASTE_PART } else { MAX_TAIL_WASTE_PART_LARGE };
+        let is_good = |&pages: &usize| tail(pages) * part <= pages * self.page_size;
+        let slots = |pages: usize| pages * self.page_size / size;
+        let most = if self.can_alias { MAX_LONG_SPAN_PAGES } else { MAX_SPAN_PAGES as usize };
+        let lengths = || (1..=most.max(size.div_ceil(self.page_size))).filter(|&pages| slots(pages) > 0);
+        let long = lengths().filter(is_good).find(|&pages| slots(pages) >= LONG_SPAN_SLOTS);
+        let longest = lengths().rfind(is_good);
+        let least_waste = || lengths().min_by_key(|&pages| tail(pages) * most / pages);
+        let found = if self.can_alias { long.or(longest) } else { lengths().find(is_good) };
+        found.or_else(least_waste).expect("the longest span holds at least one slot")
+    }
+}
+
+/// How the spans of one class are cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     /// Bytes from one slot to the next.
@@ -112,27 +145,16 @@ pub(crate) struct Cut {
 const RECIPROCAL_SHIFT: u32 = 40;
 
 impl Cut {
-    /// The cut of `class` on pages of `page_size` bytes, with vectors for local heaps that may hold
-    /// `local_heap_bytes`: the fewest pages whose tail wastes at most one part in
-    /// [`MAX_TAIL_WASTE_PART`] (or [`MAX_TAIL_WASTE_PART_LARGE`]), or the best of those up to [`MAX_SPAN_PAGES`].
-    pub(crate) fn new(class: SizeClass, page_size: usize, local_heap_bytes: usize) -> Self {
+    /// The cut of `class`.
+    pub(crate) fn new(class: SizeClass, cutting: &Cutting) -> Self {
         let size = SIZES[class.index()] as usize;
-        let tail = |pages: usize| (pages * page_size) % size;
-        let fits = |pages: &usize| pages * page_size >= size;
-        let part = if size < page_size { MAX_TAIL_WASTE_PART } else { MAX_TAIL_WASTE_PART_LARGE };
-        let good = |pages: &usize| tail(*pages) * part <= pages * page_size;
-        let longest = (MAX_SPAN_PAGES as usize).max(size.div_ceil(page_size));
-        let pages = (1..=longest)
-            .filter(fits)
-            .find(good)
-            .or_else(|| (1..=longest).filter(fits).min_by_key(|&pages| tail(pages) * longest / pages))
-            .expect("the longest span holds at least one slot");
+        let pages = cutting.span_pages(size);
         #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
         Self {
             size: size as u32,
-            slots: (pages * page_size / size) as u32,
+            slots: (pages * cutting.page_size / size) as u32,
             pages: pages as u32,
-            vector_slots: vector_slots(size, local_heap_bytes) as u32,
+            vector_slots: vector_slots(size, cutting.local_heap_bytes) as u32,
             reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(size as u64),
         }
     }
@@ -170,13 +192,21 @@ fn vector_slots(size: usize, local_heap_bytes: usize) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Cut, SIZES, of_layout, of_size};
+    use super::{Cut, Cutting, SIZES, of_layout, of_size};
     use crate::base::config::{CLASS_COUNT, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MIN_ALIGN};
     use crate::base::units::SizeClass;
     use core::alloc::Layout;
     use quickcheck::quickcheck;
 
     const PAGE_SIZES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+    /// The cuts of all classes, for each page size, of heaps that mesh and of others.
+    fn cuts() -> impl Iterator<Item = (Cut, usize)> {
+        let cuttings = PAGE_SIZES
+            .into_iter()
+            .flat_map(|page_size| [false, true].map(|can_alias| Cutting { page_size, can_alias, local_heap_bytes: 0 }));
+        cuttings.flat_map(|cutting| classes().map(move |class| (Cut::new(class, &cutting), cutting.page_size)))
+    }
 
     fn classes() -> impl Iterator<Item = SizeClass> {
         (0..CLASS_COUNT).map(|index| SizeClass::new(u8::try_from(index).expect("few classes")))
@@ -206,27 +236,34 @@ mod tests {
 
     #[test]
     fn spans_waste_little_and_hold_whole_slots() {
-        for page_size in PAGE_SIZES {
-            for class in classes() {
-                let cut = Cut::new(class, page_size, 0);
-                let (used, all) = (cut.slots as usize * cut.size as usize, cut.pages as usize * page_size);
-                assert!(used <= all && cut.slots > 0, "{cut:?}");
-                assert!((all - used) * 8 <= all, "{cut:?} wastes more than an eighth");
+        for (cut, page_size) in cuts() {
+            let (used, all) = (cut.slots as usize * cut.size as usize, cut.pages as usize * page_size);
+            assert!(used <= all && cut.slots > 0, "{cut:?}");
+            assert!((all - used) * 8 <= all, "{cut:?} wastes more than an eighth");
+        }
+    }
+
+    #[test]
+    fn spans_that_mesh_have_many_slots_where_that_is_not_too_long() {
+        for class in classes() {
+            let cut = Cut::new(class, &Cutting { page_size: 4096, can_alias: true, local_heap_bytes: 0 });
+            match cut.size {
+                ..=128 => assert_eq!(cut.pages, 1, "{cut:?}"),
+                129..=2048 => assert!((32..64).contains(&cut.slots), "{cut:?}"),
+                size if size % 4096 == 0 => assert_eq!(cut.slots, 1, "{cut:?}"),
+                _ => assert!(cut.pages > 8 && cut.slots > 1, "{cut:?}"),
             }
         }
     }
 
     #[test]
     fn a_byte_offset_finds_its_slot_exactly() {
-        for page_size in PAGE_SIZES {
-            for class in classes() {
-                let cut = Cut::new(class, page_size, 0);
-                for slot in 0..cut.slots {
-                    let start = slot * cut.size;
-                    assert_eq!(cut.slot_at(start), (slot, true));
-                    assert_eq!(cut.slot_at(start + 1), (slot, false));
-                    assert_eq!(cut.slot_at(start + cut.size - 1), (slot, false));
-                }
+        for (cut, _) in cuts() {
+            for slot in 0..cut.slots {
+                let start = slot * cut.size;
+                assert_eq!(cut.slot_at(start), (slot, true));
+                assert_eq!(cut.slot_at(start + 1), (slot, false));
+                assert_eq!(cut.slot_at(start + cut.size - 1), (slot, false));
             }
         }
     }

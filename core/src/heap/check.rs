@@ -11,6 +11,7 @@ use crate::page_heap::{Content, PageKind, PageRecord};
 use crate::platform::Platform;
 use crate::span::arena::all_classes;
 use crate::span::bits::{MAX_WORDS, aliases};
+use crate::span::class_spans::ClassSpans;
 
 /// What the walk by address found.
 #[derive(Default)]
@@ -127,7 +128,7 @@ impl<P: Platform> Heap<P> {
         let map = self.arena().map();
         let words = self.arena().cut(class).words();
         let guard = self.arena().class(class);
-        let (mut taken, mut alias_count) = (0, 0);
+        let (mut taken, mut alias_count, mut hollow_pages) = (0, 0, 0);
         let mut linked = BTreeSet::new();
         for &head in heads {
             taken += self.own(head, words).iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
@@ -135,6 +136,7 @@ impl<P: Platform> Heap<P> {
                 alias_count += 1;
                 continue;
             };
+            hollow_pages += self.check_hollow(&guard.spans, head);
             let mut union = self.own(head, words);
             // SAFETY: the class lock is held.
             for (alias, record) in unsafe { aliases(map, keeper.aliases) } {
@@ -154,12 +156,24 @@ impl<P: Platform> Heap<P> {
         }
         let counts = guard.spans.counts();
         assert_eq!(counts.taken, taken, "I3: taken slots of {class:?} are counted");
+        assert_eq!(counts.hollow_pages, hollow_pages, "I3: pages of {class:?} without memory are counted");
         assert_eq!(counts.spans as usize, heads.len(), "I1: spans of {class:?} are counted");
         assert_eq!((counts.aliases as usize, linked.len()), (alias_count, alias_count), "I2: aliases are linked once");
         let listed = guard.spans.check_lists(map);
         let partial =
             heads.iter().filter(|&&head| guard.spans.keeper(map, head).is_some_and(|k| k.place.list().is_some()));
         assert_eq!(listed, partial.count(), "I1: each partial span of {class:?} is on one list");
+    }
+
+    /// How many pages of the span at `head` hold no memory. None of them has a taken slot.
+    fn check_hollow(&self, spans: &ClassSpans, head: PageIndex) -> u32 {
+        let map = self.arena().map();
+        let hollow = spans.hollow(map, head);
+        if hollow != 0 {
+            let taken = spans.pages_with_taken_slots(map, head);
+            assert_eq!(hollow & taken, 0, "I6: pages of {head:?} without memory have no taken slot");
+        }
+        hollow.count_ones()
     }
 
     fn check_place(&self, class: SizeClass, head: PageIndex, place: Place, live: u16) {

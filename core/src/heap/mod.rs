@@ -253,15 +253,15 @@ impl<P: Platform> Heap<P> {
         unsafe { self.pass.step(&self.arena, budget) }
     }
 
-    /// Gives all free pages back to the system, and slots that wait in depots to their spans. Returns how many bytes went
-    /// back.
+    /// Gives all free pages back to the system, those inside spans included, and slots that wait in depots to their spans.
+    /// Returns how many bytes went back.
     ///
     /// # Errors
     /// The platform's code; the heap is whole, and the pages that could not be given back stay free.
     pub fn purge(&self) -> Result<usize, PlatformError> {
         self.arena.drain_all();
         self.arena.retry_parted();
-        let pages = self.arena.purge(u32::MAX)?;
+        let pages = self.arena.hollow_all()? + self.arena.purge(u32::MAX)?;
         Ok(pages as usize * self.arena.map().page_size())
     }
 

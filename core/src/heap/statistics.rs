@@ -51,12 +51,13 @@ impl<P: Platform> Heap<P> {
     pub fn statistics(&self) -> Statistics {
         let arena = self.arena();
         let page_size = arena.map().page_size();
-        let (mut taken_bytes, mut class_pages) = (0, 0);
+        let (mut taken_bytes, mut class_pages, mut hollow_pages) = (0, 0, 0);
         for class in all_classes() {
             let counts = arena.class(class).spans.counts();
             let cut = arena.cut(class);
             taken_bytes += usize::try_from(counts.taken).unwrap_or(usize::MAX) * cut.size as usize;
             class_pages += counts.spans as usize * cut.pages as usize;
+            hollow_pages += counts.hollow_pages as usize;
         }
         let (counts, mappings, mapping_budget) = {
             let pages = arena.page_heap();
@@ -65,7 +66,8 @@ impl<P: Platform> Heap<P> {
         let totals = self.pass.totals();
         let metadata_bytes = arena.metadata_bytes(counts.tables) + totals.scratch_bytes;
         let in_use = counts.in_use as usize;
-        let held_pages = in_use - counts.aliased as usize + (counts.dirty + counts.unpurged) as usize;
+        let without_memory = counts.aliased as usize + hollow_pages;
+        let held_pages = in_use.saturating_sub(without_memory) + (counts.dirty + counts.unpurged) as usize;
         Statistics {
             taken_bytes: taken_bytes + in_use.saturating_sub(class_pages) * page_size,
             held_bytes: if arena.facts().lazy_commit { held_pages } else { counts.total as usize } * page_size

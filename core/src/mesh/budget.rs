@@ -51,7 +51,7 @@ pub struct MeshStep {
     pub groups: usize,
     /// Pages that it freed by meshing.
     pub pages_freed: usize,
-    /// Free pages with old content that it gave back.
+    /// Further pages that it gave back: free ones with old content, and empty ones inside spans.
     pub pages_purged: usize,
     /// Mappings that it added.
     pub mappings: usize,
@@ -73,6 +73,6 @@ pub enum StepEnd {
     Busy,
     /// The platform refused a call. The heap is whole; the next step begins another pass.
     Refused(PlatformError),
-    /// The platform cannot alias pages.
+    /// The platform cannot alias pages or purge them, or it has no write barrier and the step asked for one.
     Unsupported,
 }

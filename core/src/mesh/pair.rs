@@ -13,12 +13,11 @@
 
 use crate::base::error::PlatformError;
 use crate::base::units::{PageIndex, PageRun, SizeClass};
-use crate::page_heap::PageKind;
 use crate::page_heap::mappings::Bound;
 use crate::platform::Platform;
 use crate::span::arena::{Arena, Class};
 use crate::span::bits::{GroupBits, MAX_WORDS, aliases, set_bits, union};
-use crate::span::class_spans::{Keeper, slot_address};
+use crate::span::class_spans::slot_address;
 use crate::span::emptied::Emptied;
 
 /// What became of a pair.
@@ -84,8 +83,10 @@ impl<'a, P: Platform> Pair<'a, P> {
         if overlap || keeper == source {
             return None;
         }
-        guard.spans.hold(arena.map(), keeper);
-        guard.spans.hold(arena.map(), source);
+        for span in [keeper, source] {
+            guard.spans.forget_hollow(arena.map(), span);
+            guard.spans.hold(arena.map(), span);
+        }
         Some(Self { arena, class, keeper, source, allowance, added: 0 })
     }
 
@@ -195,17 +196,6 @@ impl<'a, P: Platform> Pair<'a, P> {
     }
 }
 
-/// The keeper at `head`, if it is a partial span of `class` (kept on a list, so not at work).
-fn partial_keeper<P: Platform>(arena: &Arena<P>, guard: &Class, class: SizeClass, head: PageIndex) -> Option<Keeper> {
-    let (map, cut) = (arena.map(), arena.cut(class));
-    if map.kind(head) != PageKind::Small(class) || map.span_head(head, cut.pages) != head {
-        return None;
-    }
-    let keeper = guard.spans.keeper(map, head)?;
-    keeper.place.list()?;
-    Some(keeper)
-}
-
 /// The taken slots of the whole group at `head`, if it is a partial span of `class`.
 pub(crate) fn candidate<P: Platform>(
     arena: &Arena<P>,
@@ -213,7 +203,7 @@ pub(crate) fn candidate<P: Platform>(
     class: SizeClass,
     head: PageIndex,
 ) -> Option<GroupBits> {
-    let keeper = partial_keeper(arena, guard, class, head)?;
+    let keeper = guard.spans.partial_keeper(arena.map(), head)?;
     // SAFETY: `guard` shows that the class lock is held.
     Some(unsafe { union(arena.map(), head, keeper.aliases, arena.cut(class).words()) })
 }
@@ -221,7 +211,7 @@ pub(crate) fn candidate<P: Platform>(
 /// How many aliases the group at `head` has: what moving it costs.
 pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex) -> usize {
     let guard = arena.class(class);
-    let Some(keeper) = partial_keeper(arena, &guard, class, head) else { return 0 };
+    let Some(keeper) = guard.spans.partial_keeper(arena.map(), head) else { return 0 };
     // SAFETY: the class lock is held until the iterator ends.
     unsafe { aliases(arena.map(), keeper.aliases) }.count()
 }

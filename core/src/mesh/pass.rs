@@ -4,7 +4,7 @@
 //!   for each class that can mesh:
 //!     drain its depot
 //!     until its pages are through:   Collect ──▶ Search ──▶ Mesh (group by group, pair by pair)
-//!   Purge dirty pages ──▶ done
+//!   Hollow: empty pages of spans ──▶ Purge: dirty pages ──▶ done
 //! ```
 //!
 //! The cursor and the plan are guarded by the lock of rank `MeshPass`, which a step holds throughout and never waits for.
@@ -33,6 +33,8 @@ enum Stage {
     Search(Plan, PageIndex),
     /// Meshing the groups of the plan; the next candidates start at the page.
     Mesh(Plan, PageIndex, Progress),
+    /// Giving back the empty pages of spans from this page on; then the purge.
+    Hollow(PageIndex, StepEnd),
     /// Unaliasing dead aliases that were refused before, and giving dirty pages back; the pass then ends like this.
     Purge(StepEnd),
 }
@@ -176,7 +178,7 @@ impl MeshPass {
     pub(crate) fn abandon<P: Platform>(&mut self, arena: &Arena<P>) {
         match self.stage.get_mut().take() {
             Some(Stage::Collect(plan, _) | Stage::Search(plan, _) | Stage::Mesh(plan, ..)) => plan.release(arena),
-            Some(Stage::Class(..) | Stage::Purge(_)) | None => {}
+            Some(Stage::Class(..) | Stage::Hollow(..) | Stage::Purge(_)) | None => {}
         }
     }
 }
@@ -227,15 +229,17 @@ impl<'a, P: Platform> Step<'a, P> {
             }
             // SAFETY: by the function's contract.
             Stage::Mesh(plan, page, progress) => unsafe { self.mesh(plan, page, progress) },
+            Stage::Hollow(page, end) => self.hollow(page, end),
             Stage::Purge(end) => self.purge(end),
         }
     }
 
     fn begin_class(&mut self, index: usize, drained: usize) -> Unit {
         if index == CLASS_COUNT {
-            return Unit::Next(Stage::Purge(StepEnd::PassDone));
+            return Unit::Next(Stage::Hollow(PageIndex::new(0), StepEnd::PassDone));
         }
-        let class = class_number(index);
+        // Longest spans first: where mappings are scarce, each should free as much as it can.
+        let class = class_number(CLASS_COUNT - 1 - index);
         // Bounded, as other threads may fill the depot again meanwhile.
         if drained < MAX_DRAIN_UNITS && self.arena.drain_some(class) {
             return Unit::Next(Stage::Class(index, drained + 1));
@@ -331,7 +335,7 @@ impl<'a, P: Platform> Step<'a, P> {
         let counts = self.arena.class(class).spans.counts();
         let keepers = (counts.spans - counts.aliases) as usize;
         if !was_full || keepers < 2 {
-            return Unit::Next(Stage::Class(class.index() + 1, 0));
+            return Unit::Next(Stage::Class(CLASS_COUNT - class.index(), 0));
         }
         match Plan::new(self.arena, class, keepers) {
             Ok(plan) => Unit::Next(Stage::Collect(plan, page)),
@@ -339,10 +343,25 @@ impl<'a, P: Platform> Step<'a, P> {
         }
     }
 
-    /// Ends the pass early. Dirty pages are given back all the same.
+    /// Ends the pass early. Empty and dirty pages are given back all the same.
     fn give_up(&mut self, plan: Plan, end: StepEnd) -> Unit {
         plan.release(self.arena);
-        Unit::Next(Stage::Purge(end))
+        Unit::Next(Stage::Hollow(PageIndex::new(0), end))
+    }
+
+    /// Gives back the empty pages of the next span that has some, if there is one near.
+    fn hollow(&mut self, page: PageIndex, end: StepEnd) -> Unit {
+        match self.arena.hollow_next(page, PLAN_PAGES_PER_LOCK) {
+            Ok((pages, Some(next))) => {
+                self.report.pages_purged += pages as usize;
+                Unit::Next(Stage::Hollow(next, end))
+            }
+            Ok((pages, None)) => {
+                self.report.pages_purged += pages as usize;
+                Unit::Next(Stage::Purge(end))
+            }
+            Err(error) => Unit::Stop(StepEnd::Refused(error), None),
+        }
     }
 
     fn purge(&mut self, end: StepEnd) -> Unit {

@@ -10,6 +10,7 @@
 //! neighbours of one kind are merged at once, so that a purge of the last dirty page between two clean runs joins all three.
 
 mod free_runs;
+pub(crate) mod map_layout;
 pub(crate) mod mappings;
 pub(crate) mod page_map;
 
@@ -19,8 +20,9 @@ use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS, PU
 use crate::base::units::{PageIndex, PageLink, PageRun};
 use crate::ds::size_class::Cut;
 use free_runs::FreeRuns;
+pub(crate) use map_layout::TablePeaks;
 use mappings::Mappings;
-pub(crate) use page_map::{PageKind, PageMap, PageRecord, TablePeaks};
+pub(crate) use page_map::{PageKind, PageMap, PageRecord};
 
 /// Whether pages are known to read as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

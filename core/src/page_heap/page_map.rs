@@ -18,11 +18,11 @@
 
 use core::ptr::NonNull;
 
-use crate::base::config::MIN_ALIGN;
 use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
 use crate::ds::size_class::Cut;
 use crate::ds::table::{Table, ZeroValid};
+use crate::page_heap::map_layout::MapLayout;
 
 /// What a page is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +101,8 @@ pub(crate) enum PageRecord {
     Large { pages: u32 },
     /// The first page of a span that shows its own memory. `live` counts its taken slots and its aliases'.
     Span { place: Place, live: u16, previous: PageLink, next: PageLink, aliases: PageLink },
+    /// The second page of a span: one bit for each of its pages, set for those that hold no memory.
+    Hollow { pages: u16 },
     /// The first page of a span whose addresses show the keeper's memory. `live` counts its own taken slots.
     Alias { backing_is_dirty: bool, live: u16, keeper: PageIndex, next: PageLink },
 }
@@ -152,72 +154,6 @@ pub(crate) struct PageMap {
 unsafe impl Send for PageMap {}
 // SAFETY: as above.
 unsafe impl Sync for PageMap {}
-
-/// How the page map's tables lie in one block of memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MapLayout {
-    pages: u32,
-    page_size: usize,
-    words: usize,
-}
-
-impl MapLayout {
-    /// The layout for `pages` pages of `page_size` bytes.
-    pub(crate) fn new(pages: u32, page_size: usize) -> Self {
-        Self { pages, page_size, words: (page_size / MIN_ALIGN).div_ceil(64) }
-    }
-
-    /// Bytes of each table, in the order records, word 0, word 1, rest, kinds, backs; each starts on a page of its own, so
-    /// that a table that is not used is not touched.
-    fn parts(&self) -> [usize; 6] {
-        let pages = self.pages;
-        let word1 = if self.words > 1 { pages } else { 0 };
-        self.parts_for(TablePeaks { records: pages, word0: pages, word1, rest: pages, backs: pages })
-    }
-
-    fn parts_for(&self, peaks: TablePeaks) -> [usize; 6] {
-        let bytes = [
-            Table::<UnsafeCell<PageRecord>>::bytes(peaks.records as usize),
-            Table::<UnsafeCell<u64>>::bytes(peaks.word0 as usize),
-            Table::<UnsafeCell<u64>>::bytes(peaks.word1 as usize),
-            Table::<UnsafeCell<u64>>::bytes(peaks.rest as usize * self.words.saturating_sub(2)),
-            Table::<AtomicU8>::bytes(peaks.records as usize),
-            Table::<AtomicU8>::bytes(peaks.backs as usize),
-        ];
-        bytes.map(|bytes| bytes.next_multiple_of(self.page_size))
-    }
-
-    /// Bytes of all tables: a multiple of the page size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.parts().iter().sum()
-    }
-
-    /// Bytes of the tables that are touched when each was used up to its peak.
-    pub(crate) fn touched_bytes(&self, peaks: TablePeaks) -> usize {
-        self.parts_for(peaks).iter().sum()
-    }
-}
-
-/// Up to which page (exclusive) each table has been used.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TablePeaks {
-    pub(crate) records: u32,
-    word0: u32,
-    word1: u32,
-    rest: u32,
-    backs: u32,
-}
-
-impl TablePeaks {
-    /// A span with `words` words of bitmap and `pages` pages ends at page `end`.
-    pub(crate) fn note(&mut self, end: u32, words: usize, pages: u32) {
-        let raise = |peak: &mut u32, used: bool| *peak = if used { end.max(*peak) } else { *peak };
-        raise(&mut self.word0, words > 0);
-        raise(&mut self.word1, words > 1);
-        raise(&mut self.rest, words > 2);
-        raise(&mut self.backs, pages > 1);
-    }
-}
 
 impl PageMap {
     /// A map of the arena at `base`, in the zeroed memory at `tables`.

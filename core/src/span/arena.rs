@@ -12,8 +12,8 @@ use crate::base::rng::Rng;
 use crate::base::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Rank};
 use crate::base::units::SizeClass;
 use crate::ds::metadata::MetadataPool;
-use crate::ds::size_class::Cut;
-use crate::page_heap::page_map::MapLayout;
+use crate::ds::size_class::{Cut, Cutting};
+use crate::page_heap::map_layout::MapLayout;
 use crate::page_heap::{PageHeap, PageMap, TablePeaks};
 use crate::platform::{Facts, Platform, Purpose};
 use crate::span::class_spans::ClassSpans;
@@ -124,8 +124,9 @@ impl<P: Platform> Arena<P> {
         let page_heap = unsafe { PageHeap::new(map.pages(), bits, options.mapping_budget.unwrap_or(limit)) };
         // SAFETY: the pool's block is ours and outlives it.
         let metadata = unsafe { MetadataPool::new(pool.start, pool.bytes) };
-        let cuts =
-            core::array::from_fn(|index| Cut::new(class_number(index), facts.page_size, options.local_heap_bytes));
+        let can_alias = facts.can_alias && facts.can_purge;
+        let cutting = Cutting { page_size: facts.page_size, can_alias, local_heap_bytes: options.local_heap_bytes };
+        let cuts = core::array::from_fn(|index| Cut::new(class_number(index), &cutting));
         Ok(Self {
             map,
             cuts,

@@ -62,6 +62,7 @@ impl ClassSpans {
         count: usize,
         mut tell: impl FnMut(u32, u32),
     ) {
+        self.forget_hollow(map, head);
         let words = self.cut.words();
         if words == 0 {
             tell(0, 1);

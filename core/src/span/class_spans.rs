@@ -23,7 +23,7 @@ use crate::base::config::{EMPTY_SPAN_BYTES, OCCUPANCY_LISTS};
 use crate::base::units::{PageIndex, PageLink, SizeClass};
 use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::Place;
-use crate::page_heap::{PageMap, PageRecord};
+use crate::page_heap::{PageKind, PageMap, PageRecord};
 
 /// The spans of one class. Guarded by the class lock.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct ClassSpans {
     pub(super) empty: u32,
     /// The most of them that a release adds.
     pub(super) empty_limit: u32,
+    /// Pages of spans that hold no memory.
+    pub(super) hollow_pages: u32,
 }
 
 /// A keeper's fields, read and written as one.
@@ -60,6 +62,8 @@ pub(crate) struct ClassCounts {
     pub(crate) spans: u32,
     pub(crate) aliases: u32,
     pub(crate) taken: u64,
+    /// Pages of the spans that hold no memory, aliases apart.
+    pub(crate) hollow_pages: u32,
 }
 
 impl ClassSpans {
@@ -75,12 +79,13 @@ impl ClassSpans {
             taken: 0,
             empty: 0,
             empty_limit,
+            hollow_pages: 0,
         }
     }
 
     /// How many spans and slots there are.
     pub(crate) const fn counts(&self) -> ClassCounts {
-        ClassCounts { spans: self.spans, aliases: self.aliases, taken: self.taken }
+        ClassCounts { spans: self.spans, aliases: self.aliases, taken: self.taken, hollow_pages: self.hollow_pages }
     }
 
     /// Spans on all lists; asserts that each is on the list that its place names and linked both ways.
@@ -116,6 +121,14 @@ impl ClassSpans {
         }
     }
 
+    /// The keeper at `page`, if a partial span of this class starts there (kept on a list, so not at work).
+    pub(crate) fn partial_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
+        if map.kind(page) != PageKind::Small(self.class) || map.span_head(page, self.cut.pages) != page {
+            return None;
+        }
+        self.keeper(map, page).filter(|keeper| keeper.place.list().is_some())
+    }
+
     pub(super) fn set_keeper(&mut self, map: &PageMap, head: PageIndex, keeper: Keeper) {
         let Keeper { place, live, previous, next, aliases } = keeper;
         // SAFETY: callers pass pages of this class, whose lock is held.
@@ -127,6 +140,11 @@ impl ClassSpans {
         let (place, none) = (Place::partial(0), PageLink::NONE);
         self.spans += 1;
         self.empty += u32::from(self.cut.slots == 1);
+        if self.cut.pages > 1 {
+            // Whatever it was before; see `hollow`.
+            // SAFETY: the page is of this class now, whose lock is held.
+            unsafe { map.set_record(head.plus(1), PageRecord::Unused) };
+        }
         self.link(map, head, Keeper { place, live: 0, previous: none, next: none, aliases: none });
     }
 

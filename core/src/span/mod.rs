@@ -8,6 +8,7 @@ pub(crate) mod class_spans;
 pub(crate) mod depot;
 pub(crate) mod emptied;
 mod group;
+mod hollow;
 mod pages;
 mod refill;
 mod release;

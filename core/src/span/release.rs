@@ -154,6 +154,7 @@ impl ClassSpans {
             self.move_to_place(map, keeper_at, keeper);
         } else if keeper.live == 0 {
             self.unlink(map, keeper);
+            self.forget_hollow(map, keeper_at);
             self.spans -= 1;
             // SAFETY: the class lock is held; an empty keeper has no aliases, as each has a live slot (I4).
             unsafe { emptied.push_span(map, keeper_at) };

@@ -4,6 +4,7 @@
 mod model_depot;
 mod model_drop_local;
 mod model_emptying;
+mod model_hollow;
 mod model_lookup;
 mod model_release_mesh;
 mod model_unalias;
