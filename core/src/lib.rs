@@ -4,7 +4,7 @@
 //!
 //! A [`Heap`] is a value: made on a [`Platform`], shared between threads, dropped as a whole. Each thread allocates through
 //! a [`LocalHeap`] of its own. When the embedder stands at a safepoint, it calls [`Heap::mesh_at_safepoint`] with the pause
-//! that it can afford. There are no statics, no thread-local storage, no signals, no threads and no file descriptors here;
+//! that it can afford; on a platform with a write barrier, [`Heap::mesh`] at any moment. There are no statics, no thread-local storage, no signals, no threads and no file descriptors here;
 //! running out of memory is an [`AllocError`], never an abort.
 //!
 //! ```

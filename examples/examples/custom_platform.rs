@@ -72,6 +72,7 @@ unsafe impl Platform for Region {
             can_purge: false,
             can_alias: false,
             can_protect: false,
+            write_barrier: false,
             mapping_limit: None,
         }
     }

@@ -13,9 +13,11 @@ use core::ptr::NonNull;
 
 use meshheap::{Access, PageIndex, PageRun};
 
+use crate::barrier::Barrier;
 use crate::errno::Errno;
 use crate::mapping;
 use crate::memfd::MemFd;
+use crate::scheduler;
 
 /// Addresses and file of a live reservation. Dropping it gives both back.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Arena {
     base: NonNull<u8>,
     bytes: usize,
     page_size: usize,
+    /// Lets writers wait for pages that are read-only.
+    barrier: Option<Barrier>,
 }
 
 // SAFETY: the arena owns the addresses that `base` points to, from whatever thread; it never reads or writes there.
@@ -36,12 +40,15 @@ unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Every page shows its own backing page, which reads zero.
-    pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize) -> Result<Self, Errno> {
+    pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize, write_barrier: bool) -> Result<Self, Errno> {
         let file = MemFd::create(bytes)?;
         let base = mapping::reserve(bytes, align, page_size)?;
-        let arena = Self { file, base, bytes, page_size };
+        let mut arena = Self { file, base, bytes, page_size, barrier: None };
         // SAFETY: the addresses were reserved just now. If this fails, dropping the arena gives all of it back.
         unsafe { mapping::map_file(base, bytes, &arena.file, 0) }?;
+        if write_barrier {
+            arena.barrier = Some(Barrier::new(base.addr().get(), bytes)?);
+        }
         Ok(arena)
     }
 
@@ -61,7 +68,12 @@ impl Arena {
         let (at, bytes) = self.addresses(pages)?;
         let from = self.offset(PageRun { start: target, count: pages.count })?;
         // SAFETY: the addresses are the arena's; the rest is the caller's contract.
-        unsafe { mapping::map_file(at, bytes, &self.file, from) }
+        unsafe { mapping::map_file(at, bytes, &self.file, from) }?;
+        // The new mapping can be written.
+        if let Some(barrier) = &self.barrier {
+            barrier.lift_within(at.addr().get(), bytes);
+        }
+        Ok(())
     }
 
     /// Gives the memory of the backing pages back: they read zero.
@@ -74,14 +86,38 @@ impl Arena {
         unsafe { self.file.punch(from, pages.count as usize * self.page_size) }
     }
 
-    /// Allows or forbids writes to the addresses of `pages`.
+    /// Allows or forbids writes to the addresses of `pages`. With a barrier, one run at a time can be read-only, and the
+    /// thread that made it so makes it writable.
     ///
     /// # Safety
-    /// The caller handles writers that run into them.
+    /// The caller handles writers that run into them, or the barrier does.
     pub(crate) unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), Errno> {
         let (at, bytes) = self.addresses(pages)?;
-        // SAFETY: the addresses are the arena's; the rest is the caller's contract.
-        unsafe { mapping::protect(at, bytes, access) }
+        let Some(barrier) = &self.barrier else {
+            // SAFETY: the addresses are the arena's; the rest is the caller's contract.
+            return unsafe { mapping::protect(at, bytes, access) };
+        };
+        if access == Access::ReadOnly {
+            barrier.raise(at.addr().get(), bytes)?;
+        }
+        // SAFETY: as above.
+        let mut done = unsafe { mapping::protect(at, bytes, access) };
+        while access == Access::ReadWrite && done == Err(Errno(libc::ENOMEM)) {
+            // The kernel needs no mapping more for it, but perhaps memory to merge what it has. Writers wait meanwhile.
+            scheduler::yield_now();
+            // SAFETY: as above.
+            done = unsafe { mapping::protect(at, bytes, access) };
+        }
+        if access == Access::ReadOnly && done.is_err() {
+            // A run over several mappings may have come part of the way.
+            // SAFETY: allows what was allowed before.
+            let _ = unsafe { mapping::protect(at, bytes, Access::ReadWrite) };
+        }
+        // Where writes are refused for good, a fault tells the writers; waiting would be for ever.
+        if access == Access::ReadWrite || done.is_err() {
+            barrier.lift_within(at.addr().get(), bytes);
+        }
+        done
     }
 
     fn addresses(&self, pages: PageRun) -> Result<(NonNull<u8>, usize), Errno> {
@@ -102,6 +138,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        // First, as another arena may get the addresses next.
+        self.barrier = None;
         // SAFETY: by the contract of `release` nothing uses the memory any more.
         unsafe { mapping::unmap(self.base, self.bytes) };
     }

@@ -17,6 +17,14 @@ impl Errno {
         Self(unsafe { *location })
     }
 
+    /// Makes it the number that this thread finds again.
+    pub(crate) fn restore(self) {
+        // SAFETY: takes no arguments.
+        let location = unsafe { libc::__errno_location() };
+        // SAFETY: the C library gives a pointer to this thread's own variable.
+        unsafe { *location = self.0 };
+    }
+
     pub(crate) fn during(self, operation: Operation) -> PlatformError {
         PlatformError { operation, code: self.0 }
     }

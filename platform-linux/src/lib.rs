@@ -1,5 +1,5 @@
-//! Linux under meshheap. The only crate that names libc; it needs no root, and std only for the thread-local of
-//! `MeshHeap` (feature `global`, on by default).
+//! Linux under meshheap. Besides the preloaded library, the only one that names libc; it needs no root, and std only for the
+//! thread-local of `MeshHeap` (feature `global`, on by default).
 //!
 //! The arena is a file in memory (a memfd) that is mapped shared, page for page: the backing page of index `p` is the page
 //! of the file at offset `p * page_size`. That makes an alias one `mmap` of another offset.
@@ -12,7 +12,7 @@
 //! | `commit` | none | pages come at the first touch |
 //! | `purge` | `fallocate(PUNCH_HOLE\|KEEP_SIZE)` | by offset, so that it reaches backing pages no address shows; 15 % cheaper than `MADV_REMOVE` (Linux 6.18, 2026-11) |
 //! | `alias`, `unalias` | `mmap(MAP_SHARED\|MAP_FIXED)` of the other, or its own, offset | one step for readers: whoever faults meanwhile waits for the new mapping |
-//! | `protect` | `mprotect` | the signal handler of a write barrier is its user's |
+//! | `protect` | `mprotect` | what happens to writers is up to [`barrier`], in heaps that asked for it, else to the caller |
 //! | `now_ns` | `clock_gettime(CLOCK_MONOTONIC)` | never set back; answered without entering the kernel |
 //! | `entropy` | `getrandom(GRND_NONBLOCK)` | early at boot it must not wait; the clock stands in |
 //! | `yield_now` | `sched_yield` | |
@@ -32,14 +32,16 @@
 #![no_std]
 #![cfg(target_os = "linux")]
 
-#[cfg(feature = "global")]
+#[cfg(any(test, feature = "global"))]
 extern crate std;
 
 mod arena;
+pub mod barrier;
 mod clock;
 mod descriptor;
 mod entropy;
 mod errno;
+mod futex;
 #[cfg(feature = "global")]
 mod global;
 mod limits;
@@ -49,6 +51,7 @@ pub mod memory;
 mod platform;
 mod private;
 mod proc_file;
+pub mod process;
 mod scheduler;
 
 #[cfg(feature = "global")]

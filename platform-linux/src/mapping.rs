@@ -75,16 +75,16 @@ pub(crate) fn map_metadata_at_new(bytes: usize, align: usize, page_size: usize) 
     mapped.map(|()| base)
 }
 
-/// New addresses that show zeros of their own.
-pub(crate) fn map_private(bytes: usize, align: usize, page_size: usize) -> Result<NonNull<u8>, Errno> {
-    let base = reserve(bytes, align, page_size)?;
-    // SAFETY: the addresses were reserved just now, with the same flags; only access changes.
-    let allowed = unsafe { protect(base, bytes, Access::ReadWrite) };
-    if allowed.is_err() {
-        // SAFETY: nobody knows of them yet.
-        unsafe { unmap(base, bytes) };
-    }
-    allowed.map(|()| base)
+/// Reserved addresses show zeros of their own.
+///
+/// # Safety
+/// They must be the caller's, and nothing may need what they show.
+pub(crate) unsafe fn map_private(start: usize, bytes: usize) -> Result<(), Errno> {
+    let start = ptr::with_exposed_provenance_mut(start);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: by the caller's contract the addresses are ours to replace.
+    unsafe { map(start, bytes, READ_WRITE, flags, -1, 0) }?;
+    Ok(())
 }
 
 /// Asks for huge pages; the kernel may refuse.

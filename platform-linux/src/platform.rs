@@ -8,7 +8,7 @@ use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformE
 
 use crate::arena::Arena;
 use crate::errno::Errno;
-use crate::{clock, entropy, limits, mapping, scheduler};
+use crate::{barrier, clock, entropy, limits, mapping, scheduler};
 
 /// There is no arena. The cell is empty.
 const FREE: u8 = 0;
@@ -59,9 +59,27 @@ impl LinuxPlatform {
             can_purge: true,
             can_alias: true,
             can_protect: true,
+            write_barrier: false,
             mapping_limit: limits::mappings(),
         };
         Self { facts, phase: AtomicU8::new(FREE), arena: UnsafeCell::new(None) }
+    }
+
+    /// The same with a write barrier, so that [`Heap::mesh`](meshheap::Heap::mesh) may run beside threads that write: it
+    /// installs a handler for SIGSEGV in this process, for good. See [`barrier`] for what that asks of the program.
+    ///
+    /// The barrier is page protection. **A system call that writes to a page while it is being meshed (read, recv,
+    /// getrandom, ..) fails with EFAULT or is cut short; nothing is lost but datagrams.** Devices and kernel threads that
+    /// write to pages which they pinned before (`O_DIRECT`, registered buffers of io_uring, RDMA) are not stopped, and what
+    /// they write is lost. Let them write to memory of another kind, or mesh at safepoints. Priority-inheriting futexes,
+    /// which the kernel writes to, must not be objects of such a heap, nor may futexes that processes share.
+    ///
+    /// If the system refuses the handler, [`Facts::write_barrier`] says so, and the heap meshes at safepoints only.
+    #[must_use]
+    pub fn with_write_barrier() -> Self {
+        let mut platform = Self::new();
+        platform.facts.write_barrier = barrier::install();
+        platform
     }
 
     /// FREE -> LIVE.
@@ -70,7 +88,7 @@ impl LinuxPlatform {
         if self.phase.compare_exchange(FREE, CHANGING, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(Errno(libc::EBUSY));
         }
-        let reserved = Arena::reserve(bytes, align, self.facts.page_size);
+        let reserved = Arena::reserve(bytes, align, self.facts.page_size, self.facts.write_barrier);
         let phase = if reserved.is_ok() { LIVE } else { FREE };
         let done = reserved.map(|arena| {
             let base = arena.base();

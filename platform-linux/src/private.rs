@@ -5,8 +5,9 @@ use core::ptr::NonNull;
 
 use meshheap::{Facts, Operation, PageRun, Platform, PlatformError, Purpose, Touch};
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::errno::Errno;
 use crate::{clock, entropy, limits, mapping, scheduler};
 
 /// Linux, for one heap in private memory.
@@ -17,12 +18,20 @@ pub struct PrivatePlatform {
     base: AtomicUsize,
     /// Its length.
     bytes: AtomicUsize,
+    /// Bytes of the arena up to which memory can be used. The rest is set aside only: who locks all of a process's memory
+    /// (`mlockall`), or limits it by what could be written to, must not meet address space that nobody uses.
+    opened: AtomicUsize,
+    /// Whether a thread opens more.
+    is_opening: AtomicBool,
     /// Bytes of the arena up to which huge pages were settled.
     advised: AtomicUsize,
 }
 
 /// What one huge page spans, and the grain of advice.
 const CHUNK_BYTES: usize = 2 << 20;
+
+/// The arena is opened by at least this much at a time: one system call for some 8,000 page faults.
+const OPEN_BYTES: usize = 32 << 20;
 
 /// Below this much, pages stay small: a small heap must not take 2 MiB for its first object.
 const SMALL_HEAP_BYTES: usize = 4 << 20;
@@ -37,14 +46,66 @@ impl PrivatePlatform {
             can_purge: true,
             can_alias: false,
             can_protect: false,
+            write_barrier: false,
             mapping_limit: None,
         };
         Self {
             facts,
             base: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
+            is_opening: AtomicBool::new(false),
             advised: AtomicUsize::new(SMALL_HEAP_BYTES),
         }
+    }
+}
+
+impl PrivatePlatform {
+    /// Makes the arena's first `end` bytes usable. By new mappings, not by changed protection: sandboxes that are entered late
+    /// may allow no more than that.
+    fn open_up_to(&self, end: usize) -> Result<(), PlatformError> {
+        // Acquire: pairs with the Release below, after which the pages can be used.
+        if end <= self.opened.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.lock_opening();
+        let outcome = self.open_locked(end);
+        self.unlock_opening();
+        outcome.map_err(|errno| errno.during(Operation::Commit))
+    }
+
+    /// The same, under the lock: a second mapping would take the first one's content away.
+    fn open_locked(&self, end: usize) -> Result<(), Errno> {
+        // Relaxed: written under the lock; the base, see `reserve`.
+        let opened = self.opened.load(Ordering::Relaxed);
+        let (base, bytes) = (self.base.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        if end <= opened {
+            return Ok(());
+        }
+        let open = |next: usize| {
+            // SAFETY: the addresses are the arena's, and nobody uses them yet.
+            unsafe { mapping::map_private(base + opened, next - opened) }?;
+            // Release: pairs with the Acquire in `open_up_to`.
+            self.opened.store(next, Ordering::Release);
+            Ok(())
+        };
+        // Where that much is not to be had, what is needed may be.
+        open(end.next_multiple_of(OPEN_BYTES).min(bytes)).or_else(|_| open(end))
+    }
+
+    /// Takes the lock of [`PrivatePlatform::open_up_to`], a leaf; a fork takes it, too, so that no child finds it held by a
+    /// thread that is gone.
+    pub(crate) fn lock_opening(&self) {
+        // Acquire: pairs with the Release of the last holder.
+        while self.is_opening.swap(true, Ordering::Acquire) {
+            scheduler::yield_now();
+        }
+    }
+
+    /// Gives it back.
+    pub(crate) fn unlock_opening(&self) {
+        // Release: pairs with the Acquire of the next holder.
+        self.is_opening.store(false, Ordering::Release);
     }
 }
 
@@ -61,19 +122,20 @@ unsafe impl Platform for PrivatePlatform {
     }
 
     fn reserve(&self, purpose: Purpose, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError> {
-        let failed = |errno: crate::errno::Errno| errno.during(Operation::Reserve);
+        let failed = |errno: Errno| errno.during(Operation::Reserve);
         if purpose == Purpose::Metadata {
             return mapping::map_metadata_at_new(bytes, align, self.facts.page_size).map_err(failed);
         }
-        let base = mapping::map_private(bytes, align, self.facts.page_size).map_err(failed)?;
+        let base = mapping::reserve(bytes, align, self.facts.page_size).map_err(failed)?;
         // Relaxed: whoever asks for a page of the arena got it after this call.
         if self.base.compare_exchange(0, base.addr().get(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
             // There is an arena: page numbers count from its base.
             // SAFETY: nobody knows of the addresses yet.
             unsafe { mapping::unmap(base, bytes) };
-            return Err(failed(crate::errno::Errno(libc::EBUSY)));
+            return Err(failed(Errno(libc::EBUSY)));
         }
         self.bytes.store(bytes, Ordering::Relaxed);
+        self.opened.store(0, Ordering::Relaxed);
         self.advised.store(SMALL_HEAP_BYTES, Ordering::Relaxed);
         Ok(base)
     }
@@ -91,6 +153,7 @@ unsafe impl Platform for PrivatePlatform {
     /// 512 faults. Where the system gives none, nothing is lost.
     unsafe fn commit(&self, pages: PageRun, touch: Touch) -> Result<(), PlatformError> {
         let end = pages.end().as_usize() * self.facts.page_size;
+        self.open_up_to(end)?;
         // Relaxed: a race advises a chunk twice, or leaves one to small pages.
         let advised = self.advised.load(Ordering::Relaxed);
         if touch == Touch::Sparse {

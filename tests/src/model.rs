@@ -239,8 +239,12 @@ impl<'h, P: Platform> Model<'h, P> {
     }
 
     fn mesh(&mut self, budget: MeshBudget) -> StepEnd {
-        // SAFETY: no other thread runs, and this one does not write meanwhile.
-        let step = unsafe { self.heap.mesh_at_safepoint(budget) };
+        let step = if self.heap.platform().facts().write_barrier {
+            self.heap.mesh(budget)
+        } else {
+            // SAFETY: no other thread runs, and this one does not write meanwhile.
+            unsafe { self.heap.mesh_at_safepoint(budget) }
+        };
         self.verify();
         assert!(step.pages_freed <= budget.pages as usize + 16, "{step:?} keeps to {budget:?}");
         assert!(step.mappings <= budget.mappings, "{step:?} keeps to {budget:?}");

@@ -14,8 +14,9 @@ use core::ptr::NonNull;
 
 use crate::base::error::{AllocError, Misuse, MisuseKind, PlatformError};
 use crate::base::units::SizeClass;
-use crate::ds::size_class::of_layout;
+use crate::ds::size_class::{of_layout, of_size};
 use crate::local_heap::LocalHeap;
+use crate::mesh::pair::Writers;
 use crate::mesh::pass::MeshPass;
 use crate::mesh::{MeshBudget, MeshStep};
 use crate::page_heap::{Content, PageKind};
@@ -30,7 +31,7 @@ use crate::span::arena::{Arena, Options};
 /// not touch them afterwards.
 ///
 /// Nothing happens behind the embedder's back: no threads, no signals, no statics. Memory comes back when
-/// [`Heap::mesh_at_safepoint`] or [`Heap::purge`] is called.
+/// [`Heap::mesh_at_safepoint`], [`Heap::mesh`] or [`Heap::purge`] is called.
 pub struct Heap<P: Platform> {
     pass: MeshPass,
     arena: Arena<P>,
@@ -228,6 +229,50 @@ impl<P: Platform> Heap<P> {
         }
     }
 
+    /// Bytes of the slot that starts at `object`, be it taken or free; none if a large object starts there. Takes no lock.
+    ///
+    /// # Errors
+    /// The pointer is the start of neither; see [`Misuse`].
+    #[inline]
+    pub fn slot_size(&self, object: NonNull<u8>) -> Result<Option<usize>, Misuse> {
+        Ok(match self.locate(object)? {
+            Located::Small(class) => Some(self.arena.cut(class).size as usize),
+            Located::Large => None,
+        })
+    }
+
+    /// [`Heap::usable_size`] for an object that the caller knows to be live: no lock for a small one, and a free slot counts as
+    /// live.
+    ///
+    /// # Errors
+    /// The pointer is not the start of a slot or of a large object; see [`Misuse`].
+    #[inline]
+    pub fn usable_size_of_live(&self, object: NonNull<u8>) -> Result<usize, Misuse> {
+        match self.slot_size(object)? {
+            Some(size) => Ok(size),
+            None => self.large_size(object),
+        }
+    }
+
+    /// Whether a live object, whose layout the caller does not know, holds `size` bytes where it is, or could be made to: then
+    /// it now does. An object that would waste half of its memory or more does not stay where it is.
+    ///
+    /// # Errors
+    /// The pointer is not the start of a slot or of a large object; see [`Misuse`].
+    ///
+    /// # Safety
+    /// `object` must be a live object, of which no more than `size` bytes are used afterwards, or any pointer that is an error.
+    pub unsafe fn resize_live(&self, object: NonNull<u8>, size: usize) -> Result<bool, Misuse> {
+        let (slot, usable) = match self.slot_size(object)? {
+            Some(size) => (true, size),
+            None => (false, self.large_size(object)?),
+        };
+        if of_size(size).is_some_and(|class| self.arena.cut(class).size as usize <= usable / 2) {
+            return Ok(false);
+        }
+        Ok(if slot { size <= usable } else { self.resize_large(object, size) })
+    }
+
     /// Whether `pointer` points into a span or a large object of this heap, be it to the start of an object or not. A free
     /// slot counts: its page is the heap's.
     pub fn contains(&self, pointer: NonNull<u8>) -> bool {
@@ -250,7 +295,26 @@ impl<P: Platform> Heap<P> {
     /// `alloc_zeroed` or `realloc`, nor does the kernel or a device on a thread's behalf. Reads are fine.
     pub unsafe fn mesh_at_safepoint(&self, budget: MeshBudget) -> MeshStep {
         // SAFETY: the caller keeps the same contract.
-        unsafe { self.pass.step(&self.arena, budget) }
+        unsafe { self.pass.step(&self.arena, budget, Writers::AtSafepoint) }
+    }
+
+    /// The same, safe at any moment: other threads may do whatever they like to objects meanwhile. Needs a platform with a
+    /// *write barrier* ([`crate::Facts::write_barrier`]), else it ends with [`StepEnd::Unsupported`]. Steps of both kinds go on
+    /// with one another's pass.
+    ///
+    /// While a span moves, which takes some 10 microseconds, its addresses can be read, and writes to them wait. What
+    /// cannot wait is told, not lost: **a system call that writes to an object just then may fail** (on Linux, where the
+    /// barrier is made of page protection, with EFAULT, and a datagram that was to go there is dropped). Make such calls into
+    /// memory of another kind (objects of 64 KiB and more are never meshed), make them again, or mesh at safepoints.
+    ///
+    /// What writes past page protection knows nothing of the barrier, and goes to the old page, that is nowhere: devices and
+    /// the kernel on pages that they pinned before (`O_DIRECT`, registered buffers of io_uring, RDMA), and other processes.
+    /// Futexes shared between processes must not be objects either: an object's place in the file changes.
+    ///
+    /// [`StepEnd::Unsupported`]: crate::StepEnd::Unsupported
+    pub fn mesh(&self, budget: MeshBudget) -> MeshStep {
+        // SAFETY: without a safepoint nothing is asked of the caller.
+        unsafe { self.pass.step(&self.arena, budget, Writers::Running) }
     }
 
     /// Gives all free pages back to the system, those inside spans included, and slots that wait in depots to their spans.

@@ -217,6 +217,21 @@ impl<H: HeapRef> LocalHeap<H> {
         }
     }
 
+    /// The same if it takes a few instructions only: the object is small, there is room for the slot, and `is_live`, which is
+    /// asked when the pointer is known to be the start of a slot, has no objection. Else false, and nothing is freed. For
+    /// callers that inline no more than this, and then call [`LocalHeap::free`].
+    ///
+    /// # Safety
+    /// As for [`LocalHeap::free`], if `is_live` says true.
+    #[inline]
+    #[must_use = "the object may not be freed yet"]
+    pub unsafe fn free_cached_if(&mut self, object: NonNull<u8>, is_live: impl FnOnce() -> bool) -> bool {
+        match self.heap().locate(object) {
+            Ok(Located::Small(class)) => is_live() && self.stacks[class.index()].push(object),
+            _ => false,
+        }
+    }
+
     /// Makes an object larger or smaller: in place if its slot or its pages allow, else by a copy. The alignment stays.
     ///
     /// # Errors

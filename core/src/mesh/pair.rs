@@ -10,11 +10,22 @@
 //! group (its aliases, then itself) moves for itself: its live slots are copied to the same offsets of the keeper, its
 //! addresses are aliased, and then it is linked to the keeper with the slots that are live *then*. When a call fails, what
 //! has moved stays moved and the rest stays with the source: nothing has to be undone.
+//!
+//! Beside threads that write, a member's addresses are read-only from before the copy until they show the keeper:
+//!
+//! ```text
+//!   read bits     protect ──▶ copy ──▶ alias            a write in between waits, and then goes to the keeper's page
+//!                                └ refused ─▶ protect   ... or to the old one, which stays
+//! ```
+//!
+//! The keeper needs no protection: its own objects do not move, and the slots that are copied to are free. Nor do other
+//! members that show the same old page: their objects lie in other slots. No lock is taken while writers wait, since one of
+//! them may hold it.
 
 use crate::base::error::PlatformError;
 use crate::base::units::{PageIndex, PageRun, SizeClass};
 use crate::page_heap::mappings::Bound;
-use crate::platform::Platform;
+use crate::platform::{Access, Platform};
 use crate::span::arena::{Arena, Class};
 use crate::span::bits::{GroupBits, MAX_WORDS, aliases, set_bits, union};
 use crate::span::class_spans::slot_address;
@@ -35,12 +46,22 @@ pub(crate) enum Outcome {
     Refused(PlatformError),
 }
 
+/// What other threads may do to the heap's objects meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Writers {
+    /// Read them: the caller stands at a safepoint.
+    AtSafepoint,
+    /// Write to them, too: the platform has a write barrier.
+    Running,
+}
+
 /// One pair at work: both spans are held.
 struct Pair<'a, P: Platform> {
     arena: &'a Arena<P>,
     class: SizeClass,
     keeper: PageIndex,
     source: PageIndex,
+    writers: Writers,
     /// Mappings that may still be added.
     allowance: usize,
     added: usize,
@@ -49,16 +70,17 @@ struct Pair<'a, P: Platform> {
 /// Lays the source onto the keeper, if they (still) fit. `allowance` bounds the mappings added.
 ///
 /// # Safety
-/// No thread may write to objects of the heap until it returns, `alloc_zeroed` and `realloc` included (see
-/// [`crate::Heap::mesh_at_safepoint`]), and no other mesh may run.
+/// With `writers` at a safepoint, no thread may write to objects of the heap until it returns, `alloc_zeroed` and `realloc`
+/// included (see [`crate::Heap::mesh_at_safepoint`]); else the platform must have a write barrier. No other mesh may run.
 pub(crate) unsafe fn mesh<P: Platform>(
     arena: &Arena<P>,
     class: SizeClass,
     keeper: PageIndex,
     source: PageIndex,
     allowance: usize,
+    writers: Writers,
 ) -> Outcome {
-    let Some(mut pair) = Pair::hold(arena, class, keeper, source, allowance) else {
+    let Some(mut pair) = Pair::hold(arena, class, keeper, source, allowance, writers) else {
         return Outcome::Stale;
     };
     // SAFETY: by the function's contract.
@@ -75,6 +97,7 @@ impl<'a, P: Platform> Pair<'a, P> {
         keeper: PageIndex,
         source: PageIndex,
         allowance: usize,
+        writers: Writers,
     ) -> Option<Self> {
         let mut guard = arena.class(class);
         let keeper_bits = candidate(arena, &guard, class, keeper)?;
@@ -87,7 +110,7 @@ impl<'a, P: Platform> Pair<'a, P> {
             guard.spans.forget_hollow(arena.map(), span);
             guard.spans.hold(arena.map(), span);
         }
-        Some(Self { arena, class, keeper, source, allowance, added: 0 })
+        Some(Self { arena, class, keeper, source, writers, allowance, added: 0 })
     }
 
     /// Moves the source's aliases one by one, then the source itself.
@@ -143,10 +166,10 @@ impl<'a, P: Platform> Pair<'a, P> {
             Bound::Allowance => Outcome::NoAllowance,
             Bound::Budget => Outcome::NoBudget,
         })?;
-        // SAFETY: by the function's contract nobody writes to the member's objects meanwhile.
-        unsafe { self.copy_live_slots(member) };
-        // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
-        if let Err(error) = unsafe { self.arena.platform().alias(run, self.keeper) } {
+        // Slots that are released from here on are copied for nothing; none is claimed.
+        let bits = self.own_bits(member);
+        // SAFETY: the bits were just read; the rest is the function's contract.
+        if let Err(error) = unsafe { self.copy_and_alias(member, run, &bits) } {
             if !was_alias {
                 self.arena.page_heap().mappings_mut().remove(run);
             }
@@ -158,10 +181,32 @@ impl<'a, P: Platform> Pair<'a, P> {
     }
 
     /// # Safety
-    /// As for [`mesh`].
-    unsafe fn copy_live_slots(&self, member: PageIndex) {
+    /// As for [`mesh`]; `bits` must hold all live slots of `member`, whose pages are `run`.
+    unsafe fn copy_and_alias(&self, member: PageIndex, run: PageRun, bits: &GroupBits) -> Result<(), PlatformError> {
+        let platform = self.arena.platform();
+        let has_barrier = self.writers == Writers::Running;
+        if has_barrier {
+            // Takes the two borders that the alias takes, which are counted already (I7).
+            // SAFETY: the run is the arena's; writers that run into it wait, by the platform's word, until it is aliased.
+            unsafe { platform.protect(run, Access::ReadOnly) }?;
+        }
+        // SAFETY: by the function's contract, or by the barrier, nobody writes to the member's objects meanwhile.
+        unsafe { self.copy_live_slots(member, bits) };
+        // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
+        let aliased = unsafe { platform.alias(run, self.keeper) };
+        if aliased.is_err() && has_barrier {
+            // Should this fail as well, there is nothing left to do: see the verb's contract.
+            // SAFETY: allows what was allowed before.
+            let _ = unsafe { platform.protect(run, Access::ReadWrite) };
+        }
+        aliased
+    }
+
+    /// # Safety
+    /// As for [`Pair::copy_and_alias`].
+    unsafe fn copy_live_slots(&self, member: PageIndex, bits: &GroupBits) {
         let (map, cut) = (self.arena.map(), self.arena.cut(self.class));
-        for (word, &bits) in self.own_bits(member).iter().enumerate().take(cut.words()) {
+        for (word, &bits) in bits.iter().enumerate().take(cut.words()) {
             for bit in set_bits(bits) {
                 let slot = 64 * word as u32 + bit;
                 let (from, to) = (slot_address(map, cut, member, slot), slot_address(map, cut, self.keeper, slot));

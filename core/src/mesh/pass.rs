@@ -17,7 +17,7 @@ use crate::base::sync::Relax;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering, Rank};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
-use crate::mesh::pair::{Outcome, alias_count, candidate, mesh};
+use crate::mesh::pair::{Outcome, Writers, alias_count, candidate, mesh};
 use crate::mesh::plan::Plan;
 use crate::page_heap::PageKind;
 use crate::platform::Platform;
@@ -79,6 +79,7 @@ enum Unit {
 struct Step<'a, P: Platform> {
     arena: &'a Arena<P>,
     budget: MeshBudget,
+    writers: Writers,
     started: u64,
     report: MeshStep,
 }
@@ -99,12 +100,13 @@ impl MeshPass {
     /// One step.
     ///
     /// # Safety
-    /// As for [`crate::Heap::mesh_at_safepoint`].
-    pub(crate) unsafe fn step<P: Platform>(&self, arena: &Arena<P>, budget: MeshBudget) -> MeshStep {
+    /// As for [`crate::Heap::mesh_at_safepoint`] if the `writers` are at a safepoint, else none.
+    pub(crate) unsafe fn step<P: Platform>(&self, arena: &Arena<P>, budget: MeshBudget, writers: Writers) -> MeshStep {
         let started = arena.platform().now_ns();
-        let mut step = Step::new(arena, budget, started);
+        let mut step = Step::new(arena, budget, writers, started);
         let facts = arena.facts();
-        if !facts.can_alias || !facts.can_purge {
+        let has_barrier = writers == Writers::AtSafepoint || facts.write_barrier;
+        if !facts.can_alias || !facts.can_purge || !has_barrier {
             return step.ended(StepEnd::Unsupported);
         }
         let Some(mut place) = self.stage.try_lock() else {
@@ -184,7 +186,7 @@ impl MeshPass {
 }
 
 impl<'a, P: Platform> Step<'a, P> {
-    fn new(arena: &'a Arena<P>, budget: MeshBudget, started: u64) -> Self {
+    fn new(arena: &'a Arena<P>, budget: MeshBudget, writers: Writers, started: u64) -> Self {
         let report = MeshStep {
             end: StepEnd::PassDone,
             spans: 0,
@@ -194,7 +196,7 @@ impl<'a, P: Platform> Step<'a, P> {
             mappings: 0,
             nanoseconds: 0,
         };
-        Self { arena, budget, started, report }
+        Self { arena, budget, writers, started, report }
     }
 
     fn ended(self, end: StepEnd) -> MeshStep {
@@ -297,7 +299,7 @@ impl<'a, P: Platform> Step<'a, P> {
         }
         let (class, allowance) = (plan.class(), self.budget.mappings - self.report.mappings);
         // SAFETY: by the function's contract.
-        let outcome = unsafe { mesh(self.arena, class, plan.head(keeper), plan.head(member), allowance) };
+        let outcome = unsafe { mesh(self.arena, class, plan.head(keeper), plan.head(member), allowance, self.writers) };
         match outcome {
             Outcome::Meshed { mappings } => {
                 self.report.mappings += mappings;

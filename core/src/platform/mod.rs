@@ -37,6 +37,9 @@ pub struct Facts {
     pub can_alias: bool,
     /// [`Platform::protect`] works.
     pub can_protect: bool,
+    /// Threads that write to read-only pages wait until these are writable again, and their writes then go to what the
+    /// addresses show by then: [`crate::Heap::mesh`] may run beside them. Implies `can_protect`.
+    pub write_barrier: bool,
     /// How many mappings the process may have, where there is such a limit.
     pub mapping_limit: Option<usize>,
 }
@@ -153,10 +156,16 @@ pub unsafe trait Platform: Send + Sync {
         Err(PlatformError { operation: Operation::Unalias, code: 0 })
     }
 
-    /// Allows or forbids writes to the addresses of `pages`: the hook for write barriers.
+    /// Allows or forbids writes to the addresses of `pages`: the hook for write barriers. Once a call that forbids them
+    /// returns, none is under way any more. `alias` allows them again, in the same step in which it replaces what the
+    /// addresses show.
+    ///
+    /// With [`Facts::write_barrier`] the heap forbids writes to one run at a time, and takes no lock and touches no object
+    /// but to copy it until the same thread has allowed them again, or aliased the run.
     ///
     /// # Errors
-    /// The platform's own code, with [`Operation::Protect`]: access is as it was.
+    /// The platform's own code, with [`Operation::Protect`]: access is as it was. If writes cannot be allowed again, the heap
+    /// goes on without: the platform should rather try until they can, for as long as there is hope.
     ///
     /// # Safety
     /// The pages must lie in the arena; whoever forbids writes must handle the writers that run into it.

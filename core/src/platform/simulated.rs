@@ -109,6 +109,7 @@ impl SimulatedPlatform {
             can_purge: true,
             can_alias: true,
             can_protect: true,
+            write_barrier: false,
             mapping_limit: None,
         };
         let state =
@@ -134,6 +135,16 @@ impl SimulatedPlatform {
     #[must_use]
     pub fn without_protect(mut self) -> Self {
         self.facts.can_protect = false;
+        self
+    }
+
+    /// The same with the word, though not the deed, of a write barrier: there is no MMU to stop anybody.
+    ///
+    /// # Safety
+    /// No thread may write to objects while [`crate::Heap::mesh`] runs.
+    #[must_use]
+    pub unsafe fn with_write_barrier(mut self) -> Self {
+        self.facts.write_barrier = true;
         self
     }
 

@@ -260,6 +260,9 @@ fn the_clock_advances_by_its_step_and_entropy_is_the_seed() {
 fn facts_say_what_was_left_out() {
     let all = SimulatedPlatform::new(PAGE).facts();
     assert!(all.lazy_commit && all.can_purge && all.can_alias && all.can_protect && all.mapping_limit.is_none());
+    assert!(!all.write_barrier);
+    // SAFETY: there is no heap.
+    assert!(unsafe { SimulatedPlatform::new(PAGE).with_write_barrier() }.facts().write_barrier);
     let none =
         SimulatedPlatform::new(PAGE).without_lazy_commit().without_purge().without_alias().without_protect().facts();
     assert!(!none.lazy_commit && !none.can_purge && !none.can_alias && !none.can_protect);

@@ -8,7 +8,7 @@ use crate::base::sync::UnsafeCell;
 use crate::base::sync::testing::Arc;
 use crate::base::units::PageIndex;
 use crate::ds::size_class::of_layout;
-use crate::mesh::pair::{Outcome, mesh};
+use crate::mesh::pair::{Outcome, Writers, mesh};
 use crate::{Heap, Options, SimulatedPlatform};
 
 /// Pages are small under loom, so that a span has four slots of 16 bytes.
@@ -108,10 +108,15 @@ impl World {
 
     /// Lays the span of `source` onto that of `keeper`.
     pub(crate) fn mesh(&self, keeper: Object, source: Object) -> Outcome {
+        self.mesh_with(Writers::AtSafepoint, keeper, source)
+    }
+
+    /// The same with or without the calls of a write barrier.
+    pub(crate) fn mesh_with(&self, writers: Writers, keeper: Object, source: Object) -> Outcome {
         let class = of_layout(LAYOUT).expect("small");
         let (keeper, source) = (self.page_of(keeper), self.page_of(source));
         // SAFETY: the models' threads write to no object.
-        unsafe { mesh(self.0.arena(), class, keeper, source, usize::MAX) }
+        unsafe { mesh(self.0.arena(), class, keeper, source, usize::MAX, writers) }
     }
 
     /// Checks the invariants, and that after `objects` are freed the heap holds nothing.

@@ -16,7 +16,16 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new(pages: usize) -> Self {
-        let platform = LinuxPlatform::new();
+        Self::on(LinuxPlatform::new(), pages)
+    }
+
+    pub(crate) fn with_barrier(pages: usize) -> Self {
+        let platform = LinuxPlatform::with_write_barrier();
+        assert!(platform.facts().write_barrier, "Linux installs handlers");
+        Self::on(platform, pages)
+    }
+
+    fn on(platform: LinuxPlatform, pages: usize) -> Self {
         let page = platform.facts().page_size;
         let bytes = pages * page;
         let base = platform.reserve(Purpose::Arena, bytes, 2 << 20).expect("an arena");

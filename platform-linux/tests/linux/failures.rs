@@ -22,7 +22,7 @@ fn reserve(platform: &LinuxPlatform, bytes: usize) -> Result<(), PlatformError> 
 }
 
 /// The descriptor of the arena's file.
-fn arena_descriptor() -> RawFd {
+pub(crate) fn arena_descriptor() -> RawFd {
     let files = std::fs::read_dir("/proc/self/fd").expect("Linux has this folder").flatten();
     let names = files.filter_map(|file| Some((file.file_name(), std::fs::read_link(file.path()).ok()?)));
     let mut ours = names.filter(|(_, target)| target.to_string_lossy().starts_with("/memfd:meshheap"));

@@ -1,7 +1,7 @@
 //! Running a test in a process of its own, so that mappings, descriptors, memory and limits are the test's alone.
 
 use core::any::type_name;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Set in the process that runs one test.
 const ALONE: &str = "MESHHEAP_TEST_ALONE";
@@ -9,17 +9,25 @@ const ALONE: &str = "MESHHEAP_TEST_ALONE";
 /// Runs `test`, a closure in a test, in a new process of this program that runs the same test and nothing else. A fork would
 /// not do: other tests' threads may hold locks of the standard library, which no thread of the child would ever open.
 pub(crate) fn alone<F: FnOnce()>(test: F) {
+    if let Some((name, child)) = watch_alone(test) {
+        let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(child.status.success() && out.contains("1 passed"), "{name} alone: {}\n{out}{err}", child.status);
+    }
+}
+
+/// Runs `test` likewise, and gives in the first process how the new one ended: for tests that do not survive. None in the new
+/// one.
+pub(crate) fn watch_alone<F: FnOnce()>(test: F) -> Option<(String, Output)> {
     if std::env::var_os(ALONE).is_some() {
-        return test();
+        test();
+        return None;
     }
     // "linux::failures::the_test::{{closure}}". Should that change, then no test runs, which is found below.
     let path = type_name::<F>().trim_end_matches("::{{closure}}");
     let (_, name) = path.split_once("::").expect("a path within this crate");
     let mut command = Command::new(std::env::current_exe().expect("Linux tells"));
     let child = command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").output();
-    let child = child.expect("this program can be run");
-    let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-    assert!(child.status.success() && out.contains("1 passed"), "{name} alone: {}\n{out}{err}", child.status);
+    Some((name.to_owned(), child.expect("this program can be run")))
 }
 
 /// The name of a limit: the C libraries disagree.

@@ -1,0 +1,261 @@
+//! One heap for the whole process: what [`MeshHeap`](crate::MeshHeap) and the preloaded library are built on.
+//!
+//! ```text
+//!   alloc ──▶ this thread's local heap ──(slow paths)──▶ the heap
+//!             none yet: make one                          ▲
+//!             gone already (late destructors) ────────────┘  a lock for each call
+//! ```
+//!
+//! The heap is made at the first allocation, before `main` if need be, and lives in private memory: a fork copies it on write.
+//! A thread's local heap is an object of the heap; a pthread key's destructor gives it back.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+use meshheap::{Heap, LocalHeap, Options};
+
+use crate::private::PrivatePlatform;
+use crate::scheduler;
+
+/// The heap of a process.
+pub type SharedHeap = Heap<PrivatePlatform>;
+/// One thread's handle to it.
+pub type ThreadHeap = LocalHeap<&'static SharedHeap>;
+
+/// No local heap any more.
+const GONE: *mut ThreadHeap = ptr::without_provenance_mut(1);
+
+/// There is no heap.
+const NONE: u8 = 0;
+/// One thread makes it.
+const MAKING: u8 = 1;
+/// There is one, for ever.
+const READY: u8 = 2;
+
+/// Where a process's heap is kept: a static.
+pub struct HeapCell {
+    phase: AtomicU8,
+    heap: UnsafeCell<MaybeUninit<SharedHeap>>,
+    /// The pthread key whose destructor gives local heaps back, plus 1; 0: there is none.
+    key: AtomicU32,
+    /// The thread that holds all locks for a fork, by [`thread_mark`]; 0: none does.
+    forking: AtomicUsize,
+}
+
+// SAFETY: `heap` is written by the one thread that moved `phase` to MAKING, and only read from READY on.
+unsafe impl Sync for HeapCell {}
+
+impl fmt::Debug for HeapCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapCell").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl HeapCell {
+    /// Without a heap yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            phase: AtomicU8::new(NONE),
+            heap: UnsafeCell::new(MaybeUninit::uninit()),
+            key: AtomicU32::new(0),
+            forking: AtomicUsize::new(0),
+        }
+    }
+
+    /// The heap, if it was made already.
+    #[inline]
+    pub fn made(&'static self) -> Option<&'static SharedHeap> {
+        // Acquire: pairs with the Release in `make`.
+        if self.phase.load(Ordering::Acquire) != READY {
+            return None;
+        }
+        // SAFETY: from READY on the cell does not change.
+        let heap = unsafe { &*self.heap.get() };
+        // SAFETY: READY says that it was written.
+        Some(unsafe { heap.assume_init_ref() })
+    }
+
+    /// Makes a call that may need the heap's locks. Between the handlers before and after a fork the forking thread holds them
+    /// all, and the program's own handlers may allocate: it lets go of them for the call. That is harmless: before the fork,
+    /// others get in once more; after it, this side is whole, and is locked again only until its own handler.
+    #[inline]
+    pub fn with_locks<T>(&'static self, call: impl FnOnce() -> T) -> T {
+        // Relaxed: only the thread that wrote its own mark can meet it.
+        let forking = self.forking.load(Ordering::Relaxed);
+        if forking != 0 && forking == thread_mark() { self.with_locks_in_fork(call) } else { call() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_locks_in_fork<T>(&'static self, call: impl FnOnce() -> T) -> T {
+        self.unlock_after_fork();
+        let outcome = call();
+        self.lock_for_fork();
+        outcome
+    }
+
+    fn lock_for_fork(&'static self) {
+        if let Some(heap) = self.made() {
+            heap.fork_prepare();
+            heap.platform().lock_opening();
+            // Relaxed: see `with_locks`.
+            self.forking.store(thread_mark(), Ordering::Relaxed);
+        }
+    }
+
+    fn unlock_after_fork(&'static self) {
+        // Relaxed: see `with_locks`. Another mark: the handler before the fork did not lock.
+        if self.forking.load(Ordering::Relaxed) != thread_mark() {
+            return;
+        }
+        if let Some(heap) = self.made() {
+            self.forking.store(0, Ordering::Relaxed);
+            heap.platform().unlock_opening();
+            // SAFETY: the mark tells that `lock_for_fork` ran in this thread.
+            unsafe { heap.fork_done() };
+        }
+    }
+}
+
+/// A number that differs between threads, and that a fork keeps.
+fn thread_mark() -> usize {
+    // SAFETY: takes no arguments.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+impl Default for HeapCell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A process's heap: where it is kept, how it is set up, and each thread's pointer to its local heap.
+///
+/// # Safety
+/// [`ProcessHeap::cell`] must always give the same cell, which no other type uses. The pointer of
+/// [`ProcessHeap::local_pointer`] must be the calling thread's own: null at first, then what
+/// [`ProcessHeap::set_local_pointer`] was last given. Neither may allocate.
+pub unsafe trait ProcessHeap: Sized + 'static {
+    /// Where the heap is kept.
+    fn cell() -> &'static HeapCell;
+
+    /// How it is set up; asked when it is made. Must not allocate.
+    fn options() -> Options;
+
+    /// The calling thread's pointer.
+    fn local_pointer() -> *mut ThreadHeap;
+
+    /// Sets the calling thread's pointer.
+    fn set_local_pointer(local: *mut ThreadHeap);
+
+    /// Whether the calling thread may hold locks of the heap already: a signal handler has interrupted it there, and forks. Its
+    /// child goes on with what was interrupted, as the parent does. Who cannot tell says no, and such a fork waits for ever.
+    fn is_inside() -> bool {
+        false
+    }
+
+    /// The heap, made at the first call; none if the system has no room for it.
+    #[inline]
+    fn heap() -> Option<&'static SharedHeap> {
+        Self::cell().made().or_else(make::<Self>)
+    }
+
+    /// The thread's local heap if it has one. The reference must not outlive the call of the allocator that asked for it.
+    #[inline]
+    fn local_at_hand() -> Option<&'static mut ThreadHeap> {
+        let local = Self::local_pointer();
+        // SAFETY: the local heap is this thread's alone. No second reference exists: none outlives a call of the allocator,
+        // and no call of the heap calls the allocator again.
+        if local.addr() > GONE.addr() { Some(unsafe { &mut *local }) } else { None }
+    }
+
+    /// The thread's local heap, made if it has none yet; none if it is gone already or there is no memory.
+    fn local() -> Option<&'static mut ThreadHeap> {
+        Self::local_at_hand().or_else(|| {
+            make_local::<Self>()?;
+            Self::local_at_hand()
+        })
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
+    let cell = P::cell();
+    // Acquire: pairs with the Release of a maker that failed, or that succeeded meanwhile.
+    if cell.phase.compare_exchange(NONE, MAKING, Ordering::Acquire, Ordering::Acquire).is_err() {
+        // Another thread makes it: a few system calls. Bounded by these.
+        while cell.phase.load(Ordering::Acquire) == MAKING {
+            scheduler::yield_now();
+        }
+        return cell.made();
+    }
+    let Ok(made) = Heap::with_options(PrivatePlatform::new(), P::options()) else {
+        cell.phase.store(NONE, Ordering::Release);
+        return None;
+    };
+    // SAFETY: in the phase MAKING, which this thread began, the cell is its own.
+    unsafe { (*cell.heap.get()).write(made) };
+    let mut key = 0;
+    // SAFETY: the destructor takes what `make_local` stores under the key.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(drop_local::<P>)) } == 0 {
+        // Relaxed: published with the phase.
+        cell.key.store(key + 1, Ordering::Relaxed);
+    }
+    // Release: pairs with the Acquire in `made`.
+    cell.phase.store(READY, Ordering::Release);
+    // May allocate, so only now.
+    // SAFETY: the handlers keep to the order prepare, fork, done.
+    unsafe { libc::pthread_atfork(Some(fork_prepare::<P>), Some(fork_done::<P>), Some(fork_done::<P>)) };
+    cell.made()
+}
+
+extern "C" fn fork_prepare<P: ProcessHeap>() {
+    if !P::is_inside() {
+        P::cell().lock_for_fork();
+    }
+}
+
+extern "C" fn fork_done<P: ProcessHeap>() {
+    P::cell().unlock_after_fork();
+}
+
+/// Makes the thread's local heap; none if it is gone already or there is no memory.
+#[cold]
+#[inline(never)]
+fn make_local<P: ProcessHeap>() -> Option<()> {
+    if P::local_pointer() == GONE {
+        return None;
+    }
+    let heap = P::heap()?;
+    let memory: *mut ThreadHeap = heap.alloc(Layout::new::<ThreadHeap>()).ok()?.cast().as_ptr();
+    // SAFETY: the memory was just allocated for this.
+    unsafe { memory.write(heap.local()) };
+    P::set_local_pointer(memory);
+    // Relaxed: published with the phase, which `heap` acquired.
+    let key = P::cell().key.load(Ordering::Relaxed);
+    if key != 0 {
+        // May allocate, so only now. If it fails, the local heap leaks with its thread.
+        // SAFETY: the key was created by `make`.
+        unsafe { libc::pthread_setspecific(key - 1, memory.cast::<c_void>()) };
+    }
+    Some(())
+}
+
+/// Ends a thread's local heap. Allocations of later destructors go to the heap directly.
+extern "C" fn drop_local<P: ProcessHeap>(memory: *mut c_void) {
+    P::set_local_pointer(GONE);
+    let local: *mut ThreadHeap = memory.cast();
+    // SAFETY: `make_local` wrote it, and nobody uses it from now on.
+    unsafe { local.drop_in_place() };
+    if let (Some(heap), Some(memory)) = (P::cell().made(), NonNull::new(memory.cast::<u8>())) {
+        // SAFETY: `make_local` allocated it with this layout.
+        unsafe { heap.dealloc(memory, Layout::new::<ThreadHeap>()) };
+    }
+}
