@@ -1,0 +1,158 @@
+//! The environment variables `MESHHEAP_...`, read once, when the heap is made.
+//!
+//! | variable | value | what it sets |
+//! |---|---|---|
+//! | `MESHHEAP_LIMIT` | bytes, with k, m or g for KiB, MiB, GiB | address space for all objects: beyond it, malloc fails |
+//! | `MESHHEAP_THREAD_LIMIT` | bytes, likewise | what one thread may keep for itself |
+//! | `MESHHEAP_SEED` | a number | the seed of all placement |
+//! | `MESHHEAP_MISUSE` | `abort` or `continue` | what follows the report of a wrong pointer |
+//! | `MESHHEAP_STATISTICS` | `1` or `0` | whether the heap's figures are written to stderr at exit |
+//!
+//! Unknown names and malformed values are reported on stderr and ignored. A program that runs with more rights than its caller
+//! gets none of it.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use core_heap::Options;
+
+use crate::text::say;
+
+/// What one thread may keep, unless the environment says otherwise. Programs use dozens of sizes in turn, and each trip to the
+/// shared spans costs as much as dozens of objects. Threads that allocate little keep little.
+const THREAD_BYTES: usize = 1 << 20; // 1 MiB
+
+/// See [`arena_bytes`].
+const ARENA_LEAST_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (33 % usize::BITS) }; // 8 GiB
+/// See [`arena_bytes`].
+const ARENA_MOST_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (40 % usize::BITS) }; // 1 TiB
+
+const PREFIX: &[u8] = b"MESHHEAP_";
+
+static CONTINUES_AFTER_MISUSE: AtomicBool = AtomicBool::new(false);
+static STATISTICS_AT_EXIT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program goes on after a wrong pointer.
+pub(crate) fn continues_after_misuse() -> bool {
+    // Relaxed: set before the heap is published.
+    CONTINUES_AFTER_MISUSE.load(Ordering::Relaxed)
+}
+
+/// Whether the heap's figures are written at exit.
+pub(crate) fn statistics_at_exit() -> bool {
+    // Relaxed: as above.
+    STATISTICS_AT_EXIT.load(Ordering::Relaxed)
+}
+
+/// The heap's options by the environment.
+pub(crate) fn options() -> Options {
+    let mut options = Options { arena_bytes: arena_bytes(), local_heap_bytes: THREAD_BYTES, ..Options::default() };
+    // SAFETY: takes a number only.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return options;
+    }
+    for_each_variable(|text| {
+        let Some(variable) = text.to_bytes().strip_prefix(PREFIX) else { return };
+        if apply(variable, &mut options).is_none() {
+            let text = text.to_str().unwrap_or("MESHHEAP_... that is no text");
+            say(format_args!("ignored: {text}"));
+        }
+    });
+    options
+}
+
+/// Address space for all objects: twice the machine's memory. More could be filled by swapping only, and its tables are address
+/// space, too, which a program that locks its memory pays for.
+fn arena_bytes() -> usize {
+    let memory = configured(libc::_SC_PHYS_PAGES).unwrap_or(0).saturating_mul(page_bytes());
+    memory.saturating_mul(2).clamp(ARENA_LEAST_BYTES, ARENA_MOST_BYTES)
+}
+
+/// A number of the system's configuration.
+fn configured(name: c_int) -> Option<usize> {
+    // SAFETY: takes a number only.
+    usize::try_from(unsafe { libc::sysconf(name) }).ok()
+}
+
+/// Bytes of a page.
+pub(crate) fn page_bytes() -> usize {
+    configured(libc::_SC_PAGESIZE).expect("Linux always tells its page size")
+}
+
+/// Applies one `NAME=value`, without the prefix; none if it means nothing.
+fn apply(variable: &[u8], options: &mut Options) -> Option<()> {
+    let equals = variable.iter().position(|&byte| byte == b'=')?;
+    let (name, value) = (&variable[..equals], &variable[equals + 1..]);
+    match name {
+        b"LIMIT" => options.arena_bytes = bytes(value)?,
+        b"THREAD_LIMIT" => options.local_heap_bytes = bytes(value)?,
+        b"SEED" => options.seed = Some(number(value)?),
+        // Relaxed: see `continues_after_misuse`.
+        b"MISUSE" => CONTINUES_AFTER_MISUSE.store(choice(value, b"abort", b"continue")?, Ordering::Relaxed),
+        b"STATISTICS" => STATISTICS_AT_EXIT.store(choice(value, b"0", b"1")?, Ordering::Relaxed),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Which of two words `value` is.
+fn choice(value: &[u8], no: &[u8], yes: &[u8]) -> Option<bool> {
+    if value == yes { Some(true) } else { (value == no).then_some(false) }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A positive number of bytes.
+fn bytes(value: &[u8]) -> Option<usize> {
+    let (digits, shift) = match value {
+        [digits @ .., b'k' | b'K'] => (digits, 10),
+        [digits @ .., b'm' | b'M'] => (digits, 20),
+        [digits @ .., b'g' | b'G'] => (digits, 30),
+        digits => (digits, 0),
+    };
+    let count = usize::try_from(number(digits)?).ok()?.checked_mul(1 << shift)?;
+    (count > 0).then_some(count)
+}
+
+unsafe extern "C" {
+    /// The C library's list of variables; null until it has been set up.
+    static environ: *const *const c_char;
+    /// Where the kernel put what a program starts with: the number of arguments, those and a null, then the variables.
+    #[cfg(target_env = "gnu")]
+    static __libc_stack_end: *const usize;
+}
+
+/// The list of variables: ends with a null, or is null itself.
+fn variables() -> *const *const c_char {
+    // SAFETY: the C library's variable.
+    let list = unsafe { environ };
+    #[cfg(target_env = "gnu")]
+    if list.is_null() {
+        // A program allocates before its libraries have been set up.
+        // SAFETY: set by the loader before any code of the program or its libraries runs, and never again.
+        let start = unsafe { __libc_stack_end };
+        // SAFETY: the number of arguments comes first.
+        let arguments = unsafe { start.read() };
+        // SAFETY: the variables come behind it, the arguments and a null.
+        return unsafe { start.add(1 + arguments + 1) }.cast();
+    }
+    list
+}
+
+/// Tells `see` each variable of the environment, as `NAME=value`. Not by `getenv`, which a program may have replaced.
+fn for_each_variable(mut see: impl FnMut(&CStr)) {
+    let mut entry = variables();
+    while !entry.is_null() {
+        // SAFETY: the list ends with a null, which was not met yet.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            return;
+        }
+        // SAFETY: entries are strings.
+        see(unsafe { CStr::from_ptr(text) });
+        // SAFETY: as above, there is at least the null.
+        entry = unsafe { entry.add(1) };
+    }
+}

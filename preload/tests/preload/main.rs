@@ -1,0 +1,12 @@
+//! `libmeshheap.so` under programs: small C programs of ours for what the malloc family promises, and real programs.
+//!
+//! The library is built as it is shipped (profile `preload`), whatever profile the tests have.
+
+mod embed;
+mod exports;
+mod family;
+mod lifecycle;
+mod misuse;
+mod programs;
+mod settings;
+mod support;
