@@ -58,6 +58,19 @@ impl<T: ZeroValid> Table<T> {
         unsafe { element.as_ref() }
     }
 
+    /// The element `index`, without a look at the table's length.
+    ///
+    /// # Safety
+    /// There must be one.
+    #[inline]
+    pub(crate) unsafe fn at_unchecked(&self, index: usize) -> &T {
+        debug_assert!(index < self.length, "table index out of range");
+        // SAFETY: by the caller's contract the element exists.
+        let element = unsafe { self.start.add(index) };
+        // SAFETY: as above; it holds a valid value, by `new`'s contract and `ZeroValid`.
+        unsafe { element.as_ref() }
+    }
+
     /// Runs the destructors of loom's elements; plain ones have none.
     pub(crate) fn destroy(&mut self) {
         #[cfg(all(loom, feature = "loom"))]

@@ -134,6 +134,9 @@ unsafe impl ZeroValid for UnsafeCell<u64> {
 }
 
 /// The page map of one arena.
+///
+/// P1: every [`PageIndex`] that the heap works with is below `pages`, the length of the tables: [`PageMap::page_of`] looks at
+/// that, runs come from the page heap (I1), and what leads from page to page stays inside.
 #[derive(Debug)]
 pub(crate) struct PageMap {
     base: NonNull<u8>,
@@ -238,22 +241,28 @@ impl PageMap {
     /// What `page` is used for. Without a lock: right for a page with an object that the caller holds, else a guess.
     #[inline]
     pub(crate) fn kind(&self, page: PageIndex) -> PageKind {
-        // Relaxed: whoever holds an object got its pointer through a lock or a hand-over that happened after the store,
-        // and locks order the rest.
-        PageKind::from_byte(self.kinds.at(page.as_usize()).load(Ordering::Relaxed))
+        PageKind::from_byte(self.kind_byte(page))
     }
 
     /// Whether `page` belongs to a span of `class`. As right as [`PageMap::kind`], in fewer instructions.
     #[inline]
     pub(crate) fn is_of_class(&self, page: PageIndex, class: SizeClass) -> bool {
-        // Relaxed: see `kind`.
-        self.kinds.at(page.as_usize()).load(Ordering::Relaxed) == PageKind::Small(class).to_byte()
+        self.kind_byte(page) == PageKind::Small(class).to_byte()
+    }
+
+    #[inline]
+    fn kind_byte(&self, page: PageIndex) -> u8 {
+        // SAFETY: P1.
+        let kind = unsafe { self.kinds.at_unchecked(page.as_usize()) };
+        // Relaxed: whoever holds an object got its pointer through a lock or a hand-over that happened after the store,
+        // and locks order the rest.
+        kind.load(Ordering::Relaxed)
     }
 
     /// Sets what the pages of `run` are used for. Under the locks that I2 names.
     pub(crate) fn set_kinds(&self, run: PageRun, kind: PageKind) {
         for page in run.pages() {
-            // Relaxed: see `kind`.
+            // Relaxed: see `kind_byte`.
             self.kinds.at(page.as_usize()).store(kind.to_byte(), Ordering::Relaxed);
         }
     }
@@ -264,7 +273,7 @@ impl PageMap {
         if run.count > 1 {
             for page in run.pages() {
                 let back = u8::try_from(page.since(run.start)).expect("spans are short");
-                // Relaxed: see `kind`.
+                // Relaxed: see `kind_byte`.
                 self.backs.at(page.as_usize()).store(back, Ordering::Relaxed);
             }
         }
@@ -277,8 +286,9 @@ impl PageMap {
         if span_pages == 1 {
             return page;
         }
-        // Relaxed: see `kind`. A guess about a foreign page may lead before the arena: stay inside.
-        let back = self.backs.at(page.as_usize()).load(Ordering::Relaxed);
+        // Relaxed: see `kind_byte`. A guess about a foreign page may lead before the arena: stay inside.
+        // SAFETY: P1.
+        let back = unsafe { self.backs.at_unchecked(page.as_usize()) }.load(Ordering::Relaxed);
         PageIndex::new(page.get().saturating_sub(u32::from(back)))
     }
 
@@ -298,8 +308,10 @@ impl PageMap {
     /// The caller must hold the lock that the module's table names for the page's kind.
     #[inline]
     pub(crate) unsafe fn record(&self, page: PageIndex) -> PageRecord {
+        // SAFETY: P1.
+        let record = unsafe { self.records.at_unchecked(page.as_usize()) };
         // SAFETY: the lock excludes writers.
-        self.records.at(page.as_usize()).with(|record| unsafe { *record })
+        record.with(|record| unsafe { *record })
     }
 
     /// Writes the record of `page`.
@@ -308,8 +320,10 @@ impl PageMap {
     /// As for [`PageMap::record`].
     #[inline]
     pub(crate) unsafe fn set_record(&self, page: PageIndex, record: PageRecord) {
+        // SAFETY: P1.
+        let place = unsafe { self.records.at_unchecked(page.as_usize()) };
         // SAFETY: the lock excludes all others.
-        self.records.at(page.as_usize()).with_mut(|place| unsafe { *place = record });
+        place.with_mut(|place| unsafe { *place = record });
     }
 
     /// Lowers the count of live slots of the span at `head` by `released`, if it is a keeper that `stays` where it is with so
@@ -324,7 +338,9 @@ impl PageMap {
         released: u16,
         stays: impl FnOnce(Place, u16) -> bool,
     ) -> bool {
-        self.records.at(head.as_usize()).with_mut(|record| {
+        // SAFETY: P1.
+        let record = unsafe { self.records.at_unchecked(head.as_usize()) };
+        record.with_mut(|record| {
             // SAFETY: the lock excludes all others.
             let PageRecord::Span { place, live, .. } = (unsafe { &mut *record }) else { return false };
             let lowered = *live - released;
@@ -346,7 +362,8 @@ impl PageMap {
 
     fn word_cell(&self, head: PageIndex, word: usize) -> &UnsafeCell<u64> {
         match word {
-            0 => self.word0.at(head.as_usize()),
+            // SAFETY: P1.
+            0 => unsafe { self.word0.at_unchecked(head.as_usize()) },
             1 => self.word1.at(head.as_usize()),
             _ => self.rest.at(head.as_usize() * self.rest_words + word - 2),
         }
