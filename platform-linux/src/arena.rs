@@ -1,63 +1,90 @@
-//! An arena: a file in memory and the addresses that show it.
+//! An arena: shared memory, and two views of it.
 //!
 //! ```text
-//!   addresses  base ──┬──────┬──────┬──────┬──────┐
-//!                     │  0   │  1   │  2   │  3   │   page 2 is an alias of page 0:
-//!                     └──┬───┴──┬───┴──┬───┴──┬───┘   mmap(base + 2 pages, offset 0)
-//!   file       0 ─────┬──▼───┬──▼──◀───┘  ┌───▼──┐
-//!                     │  0   │  1   │ (2) │  3   │   backing page 2: shown by nobody, purge punches a hole
-//!                     └──────┴──────┴─────┴──────┘
+//!   base    ───┬──────┬──────┬──────┬──────┐   what the heap uses
+//!              │  0   │  1   │  2   │  3   │   page 2 is an alias of page 0:
+//!              └──┬───┴──┬───┴──┬───┴──┬───┘   mremap(source + 0, 0, .., base + 2 pages)
+//!   memory     ┌──▼───┬──▼──◀───┘  ┌───▼──┐
+//!              │  0   │  1   │ (2) │  3   │   backing page 2: not shown there; purge reaches it by the source
+//!              └──▲───┴──▲───┴──▲──┴───▲──┘
+//!              ┌──┴───┬──┴───┬──┴───┬──┴───┐
+//!   source  ───┤  0   │  1   │  2   │  3   │   always shows every page as its own, and is never touched: it costs
+//!              └──────┴──────┴──────┴──────┘   address space and one mapping, no memory and no page tables
 //! ```
+//!
+//! The source stands for the memory as a descriptor would, but no other part of the program can close it.
 
 use core::ptr::NonNull;
 
 use meshheap::{Access, PageIndex, PageRun};
 
+use crate::backing::Refusal;
 use crate::barrier::Barrier;
+use crate::descriptor::Descriptor;
 use crate::errno::Errno;
-use crate::mapping;
-use crate::memfd::MemFd;
-use crate::scheduler;
+use crate::{mapping, scheduler};
 
-/// Addresses and file of a live reservation. Dropping it gives both back.
+/// A live reservation. Dropping it gives all of it back.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    /// The backing pages.
-    file: MemFd,
-    /// `bytes` of address space are reserved from here on, whatever they show.
-    base: NonNull<u8>,
-    bytes: usize,
-    page_size: usize,
-    /// Lets writers wait for pages that are read-only.
+    /// Lets writers wait for pages that are read-only. First, as another arena may get the addresses next.
     barrier: Option<Barrier>,
+    /// What the heap uses, whatever it shows.
+    base: View,
+    /// Shows each page's own backing page. Never touched.
+    source: View,
+    page_size: usize,
 }
 
-// SAFETY: the arena owns the addresses that `base` points to, from whatever thread; it never reads or writes there.
-unsafe impl Send for Arena {}
+/// Addresses of an arena's whole length.
+#[derive(Debug)]
+struct View {
+    start: NonNull<u8>,
+    bytes: usize,
+}
 
-// SAFETY: nothing of an arena changes while it is shared; the kernel orders calls for the same addresses.
-unsafe impl Sync for Arena {}
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: by the contract of `release` nothing uses the addresses any more.
+        unsafe { mapping::unmap(self.start, self.bytes) };
+    }
+}
+
+// SAFETY: a view owns the addresses that `start` points to, from whatever thread; it never reads or writes there.
+unsafe impl Send for View {}
+
+// SAFETY: nothing of a view changes while it is shared; the kernel orders calls for the same addresses.
+unsafe impl Sync for View {}
 
 impl Arena {
-    /// Every page shows its own backing page, which reads zero.
-    pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize, write_barrier: bool) -> Result<Self, Errno> {
-        let file = MemFd::create(bytes)?;
-        let base = mapping::reserve(bytes, align, page_size)?;
-        let mut arena = Self { file, base, bytes, page_size, barrier: None };
-        // SAFETY: the addresses were reserved just now. If this fails, dropping the arena gives all of it back.
-        unsafe { mapping::map_file(base, bytes, &arena.file, 0) }?;
-        if write_barrier {
-            arena.barrier = Some(Barrier::new(base.addr().get(), bytes)?);
-        }
-        Ok(arena)
+    /// Every page shows its own backing page, which reads zero: the file's, or without one anonymous memory.
+    pub(crate) fn reserve(
+        file: Option<&Descriptor>,
+        bytes: usize,
+        align: usize,
+        page_size: usize,
+    ) -> Result<Self, Refusal> {
+        let start = mapping::reserve(bytes, align, page_size).map_err(|errno| errno.by("mmap"))?;
+        let base = View { start, bytes };
+        // SAFETY: the addresses were reserved just now.
+        unsafe { mapping::map_shared(start, bytes, file) }.map_err(|errno| errno.by("mmap"))?;
+        // SAFETY: as above.
+        let start = unsafe { mapping::show_at_new(start, bytes) }.map_err(|errno| errno.by("mremap"))?;
+        Ok(Self { barrier: None, base, source: View { start, bytes }, page_size })
+    }
+
+    /// The same, behind a write barrier.
+    pub(crate) fn behind_barrier(mut self) -> Result<Self, Errno> {
+        self.barrier = Some(Barrier::new(self.base.start.addr().get(), self.base.bytes)?);
+        Ok(self)
     }
 
     pub(crate) const fn base(&self) -> NonNull<u8> {
-        self.base
+        self.base.start
     }
 
     pub(crate) fn is(&self, base: NonNull<u8>, bytes: usize) -> bool {
-        (self.base, self.bytes) == (base, bytes)
+        (self.base.start, self.base.bytes) == (base, bytes)
     }
 
     /// The addresses of `pages` show the backing pages from `target` on: their own, if that is where they start.
@@ -65,10 +92,10 @@ impl Arena {
     /// # Safety
     /// Nothing may need what the addresses show only there.
     pub(crate) unsafe fn show(&self, pages: PageRun, target: PageIndex) -> Result<(), Errno> {
-        let (at, bytes) = self.addresses(pages)?;
-        let from = self.offset(PageRun { start: target, count: pages.count })?;
-        // SAFETY: the addresses are the arena's; the rest is the caller's contract.
-        unsafe { mapping::map_file(at, bytes, &self.file, from) }?;
+        let (at, bytes) = self.addresses(&self.base, pages)?;
+        let (from, _) = self.addresses(&self.source, PageRun { start: target, count: pages.count })?;
+        // SAFETY: the addresses are the arena's, of two views; the rest is the caller's contract.
+        unsafe { mapping::show_at(from, bytes, at) }?;
         // The new mapping can be written.
         if let Some(barrier) = &self.barrier {
             barrier.lift_within(at.addr().get(), bytes);
@@ -81,9 +108,9 @@ impl Arena {
     /// # Safety
     /// Nothing may need them, at whatever address they are shown.
     pub(crate) unsafe fn purge(&self, pages: PageRun) -> Result<(), Errno> {
-        let from = self.offset(pages)?;
-        // SAFETY: the caller keeps the same contract.
-        unsafe { self.file.punch(from, pages.count as usize * self.page_size) }
+        let (at, bytes) = self.addresses(&self.source, pages)?;
+        // SAFETY: the addresses are the arena's; the rest is the caller's contract.
+        unsafe { mapping::remove(at, bytes) }
     }
 
     /// Allows or forbids writes to the addresses of `pages`. With a barrier, one run at a time can be read-only, and the
@@ -92,7 +119,7 @@ impl Arena {
     /// # Safety
     /// The caller handles writers that run into them, or the barrier does.
     pub(crate) unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), Errno> {
-        let (at, bytes) = self.addresses(pages)?;
+        let (at, bytes) = self.addresses(&self.base, pages)?;
         let Some(barrier) = &self.barrier else {
             // SAFETY: the addresses are the arena's; the rest is the caller's contract.
             return unsafe { mapping::protect(at, bytes, access) };
@@ -120,27 +147,17 @@ impl Arena {
         done
     }
 
-    fn addresses(&self, pages: PageRun) -> Result<(NonNull<u8>, usize), Errno> {
-        let offset = self.offset(pages)?;
-        // SAFETY: the run was found to lie in the arena.
-        Ok((unsafe { self.base.add(offset) }, pages.count as usize * self.page_size))
-    }
-
-    /// Where a run starts, in the file and from `base`. A run beyond the arena is a broken contract; it is refused in release
+    /// Where a view shows a run, if that were its own. A run beyond the arena is a broken contract; it is refused in release
     /// builds too, since a mapping there would replace memory of others, and the check costs nothing beside a system call.
-    fn offset(&self, pages: PageRun) -> Result<usize, Errno> {
+    fn addresses(&self, view: &View, pages: PageRun) -> Result<(NonNull<u8>, usize), Errno> {
         let last = u64::from(pages.start.get()) + u64::from(pages.count);
-        let inside = pages.count > 0 && last <= (self.bytes / self.page_size) as u64;
+        let inside = pages.count > 0 && last <= (view.bytes / self.page_size) as u64;
         debug_assert!(inside, "{pages:?} does not lie in the arena");
-        if inside { Ok(pages.start.as_usize() * self.page_size) } else { Err(Errno(libc::EINVAL)) }
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // First, as another arena may get the addresses next.
-        self.barrier = None;
-        // SAFETY: by the contract of `release` nothing uses the memory any more.
-        unsafe { mapping::unmap(self.base, self.bytes) };
+        if !inside {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: the run was found to lie in the arena.
+        let start = unsafe { view.start.add(pages.start.as_usize() * self.page_size) };
+        Ok((start, pages.count as usize * self.page_size))
     }
 }

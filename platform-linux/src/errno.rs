@@ -4,6 +4,8 @@ use core::ffi::c_int;
 
 use meshheap::{Operation, PlatformError};
 
+use crate::backing::Refusal;
+
 /// An error number of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Errno(pub(crate) c_int);
@@ -25,6 +27,11 @@ impl Errno {
         unsafe { *location = self.0 };
     }
 
+    /// The same, with the call that it came from.
+    pub(crate) fn by(self, by: &'static str) -> Refusal {
+        Refusal { by, code: self.0 }
+    }
+
     pub(crate) fn during(self, operation: Operation) -> PlatformError {
         PlatformError { operation, code: self.0 }
     }
@@ -32,11 +39,6 @@ impl Errno {
 
 /// The result of a system call that returns -1 for failure.
 pub(crate) fn check(result: c_int) -> Result<c_int, Errno> {
-    if result == -1 { Err(Errno::last()) } else { Ok(result) }
-}
-
-/// The same for a place in a file.
-pub(crate) fn check_offset(result: libc::off_t) -> Result<libc::off_t, Errno> {
     if result == -1 { Err(Errno::last()) } else { Ok(result) }
 }
 

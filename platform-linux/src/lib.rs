@@ -1,29 +1,40 @@
 //! Linux under meshheap. Besides the preloaded library, the only one that names libc; it needs no root, and std only for the
 //! thread-local of `MeshHeap` (feature `global`, on by default).
 //!
-//! The arena is a file in memory (a memfd) that is mapped shared, page for page: the backing page of index `p` is the page
-//! of the file at offset `p * page_size`. That makes an alias one `mmap` of another offset.
+//! The arena is shared memory, shown twice: by the addresses that the heap uses, and by a second view that is never touched and
+//! always shows each page as its own. An alias is one `mremap` from a place of that view (with an old size of 0, which shows
+//! shared memory again), and an unalias is one from the page's own place. So no descriptor is needed.
 //!
 //! | [`Platform`](meshheap::Platform) | system call | why this way |
 //! |---|---|---|
-//! | `reserve(Arena)` | `memfd_create`, `ftruncate`, `mmap(PROT_NONE)`, `munmap` of what alignment leaves over, `mmap(MAP_SHARED\|MAP_FIXED)` | only shared memory can be shown twice; a sparse file costs nothing; one mapping, without advice, so that `unalias` merges back into it |
+//! | `reserve(Arena)` | `memfd_create`, `ftruncate`, `mmap(PROT_NONE)`, `munmap` of what alignment leaves over, `mmap(MAP_SHARED\|MAP_FIXED)`, `mremap`, `close` | only shared memory can be shown twice; a sparse file costs nothing; one mapping, without advice, so that `unalias` merges back into it |
 //! | `reserve(Metadata)` | `mmap(MAP_PRIVATE\|MAP_ANONYMOUS\|MAP_NORESERVE)`, `madvise(MADV_NOHUGEPAGE)`, `prctl(PR_SET_VMA)` | cheapest to fault; not counted before it is touched; a table that is touched here and there must not take 2 MiB at each place; named in `/proc/self/maps` |
-//! | `release` | `munmap`, `close` | the file goes with its last mapping and descriptor |
+//! | `release` | `munmap` | the memory goes with its last mapping |
 //! | `commit` | none | pages come at the first touch |
-//! | `purge` | `fallocate(PUNCH_HOLE\|KEEP_SIZE)` | by offset, so that it reaches backing pages no address shows; 15 % cheaper than `MADV_REMOVE` (Linux 6.18, 2026-11) |
-//! | `alias`, `unalias` | `mmap(MAP_SHARED\|MAP_FIXED)` of the other, or its own, offset | one step for readers: whoever faults meanwhile waits for the new mapping |
+//! | `purge` | `madvise(MADV_REMOVE)` of the second view | reaches backing pages that no other address shows |
+//! | `alias`, `unalias` | `mremap(MREMAP_MAYMOVE\|MREMAP_FIXED)` from the second view | one step for readers: whoever faults meanwhile waits for the new mapping |
 //! | `protect` | `mprotect` | what happens to writers is up to [`barrier`], in heaps that asked for it, else to the caller |
 //! | `now_ns` | `clock_gettime(CLOCK_MONOTONIC)` | never set back; answered without entering the kernel |
 //! | `entropy` | `getrandom(GRND_NONBLOCK)` | early at boot it must not wait; the clock stands in |
 //! | `yield_now` | `sched_yield` | |
 //!
+//! # What the memory is
+//! [`LinuxPlatform::new`] tries each [`Backing`] with two pages and takes the first that works; [`LinuxPlatform::backing`] tells
+//! which, and what refused the others. [`LinuxPlatform::with_backing`] is for those who know better.
+//!
+//! | backing | is passed over |
+//! |---|---|
+//! | [`Backing::Memfd`] | without `memfd_create` (sandboxes) or free descriptors; where file sizes are limited (`RLIMIT_FSIZE` counts the arena, and exceeding it kills with SIGXFSZ); like the next |
+//! | [`Backing::SharedAnonymous`] | with strict overcommit; where all future memory is locked (`mlockall(MCL_FUTURE)`), so that nothing could be given back; without `mremap` |
+//! | [`Backing::Private`] | never; such a heap works like [`PrivatePlatform`]'s, and does not mesh |
+//!
 //! # Limits of the process
 //! * `vm.max_map_count` is told in [`Facts`](meshheap::Facts). At that limit `alias`, `unalias` and `protect` fail and change
 //!   nothing; `purge` and `release` still work.
-//! * `RLIMIT_FSIZE` counts the arena. `ftruncate` beyond it would kill the process with SIGXFSZ: `reserve` fails with EFBIG.
-//! * `RLIMIT_AS` counts the arena in full, and twice the alignment for a moment: `reserve` fails with ENOMEM.
-//! * A program that closes descriptors it did not open (a daemon at its start) takes the file away. Each call first makes sure
-//!   that the descriptor is still the arena's, so that nobody else's file is ever punched or mapped: it fails with EBADF.
+//! * `RLIMIT_AS` counts the arena twice, and the alignment twice for a moment: `reserve` fails with ENOMEM, and a heap takes a
+//!   smaller arena. Under such a limit an alias makes two calls and needs one mapping more for a moment.
+//! * Descriptors: none is kept, so a program may close all of them, as daemons do at their start.
+//! * After `mlockall(MCL_CURRENT)` a live arena is locked, and `purge` fails with EINVAL.
 //! * After `fork` both processes share the arena's memory: a heap must not be used on both sides.
 //!
 //! Look at memory with [`memory::pss_bytes`]: RSS counts a page once for each address that shows it, so that meshing never
@@ -36,6 +47,8 @@
 extern crate std;
 
 mod arena;
+mod arena_cell;
+mod backing;
 pub mod barrier;
 mod clock;
 mod descriptor;
@@ -52,8 +65,10 @@ mod platform;
 mod private;
 mod proc_file;
 pub mod process;
+mod relocation;
 mod scheduler;
 
+pub use backing::{Backing, BackingChoice, Refusal};
 #[cfg(feature = "global")]
 pub use global::MeshHeap;
 pub use platform::LinuxPlatform;

@@ -5,11 +5,15 @@ use core::ptr::{self, NonNull};
 
 use meshheap::Access;
 
-use crate::errno::{Errno, check};
-use crate::memfd::{MemFd, offset};
+use crate::descriptor::Descriptor;
+use crate::errno::{Errno, check, retry};
+use crate::limits;
 
 /// How metadata is listed in `/proc/self/maps`.
 const METADATA_NAME: &CStr = c"meshheap metadata";
+
+/// How an arena without a file is listed there.
+const ARENA_NAME: &CStr = c"meshheap";
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -34,33 +38,98 @@ pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize) -> Result<No
     Ok(base)
 }
 
-/// The addresses show the file from byte `from` on, in place of what they showed.
+/// The addresses show memory that other addresses can show, too: the file's, or without one new memory that reads zero.
 ///
 /// # Safety
 /// The addresses must be reserved by the caller, and nothing may need what they show only there.
-pub(crate) unsafe fn map_file(at: NonNull<u8>, bytes: usize, file: &MemFd, from: usize) -> Result<(), Errno> {
-    let (fd, from) = (file.descriptor()?, offset(from)?);
+pub(crate) unsafe fn map_shared(at: NonNull<u8>, bytes: usize, file: Option<&Descriptor>) -> Result<(), Errno> {
+    let shared = libc::MAP_SHARED | libc::MAP_FIXED;
+    let (flags, fd) = match file {
+        Some(file) => (shared, file.number()),
+        None => (shared | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1),
+    };
     // SAFETY: by the caller's contract the addresses are ours to replace.
-    unsafe { map(at.as_ptr(), bytes, READ_WRITE, libc::MAP_SHARED | libc::MAP_FIXED, fd, from) }?;
+    unsafe { map(at.as_ptr(), bytes, READ_WRITE, flags, fd, 0) }?;
+    if file.is_none() {
+        name(at, bytes, ARENA_NAME);
+    }
+    Ok(())
+}
+
+/// New addresses show the shared memory that those at `from` show.
+///
+/// # Safety
+/// `from` must be the caller's.
+pub(crate) unsafe fn show_at_new(from: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> {
+    // An old length of 0 leaves the old addresses as they are, which works for shared memory only.
+    // SAFETY: without MREMAP_FIXED the kernel picks addresses that nobody uses.
+    let at = unsafe { libc::mremap(from.as_ptr().cast(), 0, bytes, libc::MREMAP_MAYMOVE) };
+    if at == libc::MAP_FAILED { Err(Errno::last()) } else { NonNull::new(at.cast()).ok_or(Errno(libc::ENOMEM)) }
+}
+
+/// The addresses at `to` show the shared memory that those at `from` show, readable and writable like these, in place of what
+/// they showed.
+///
+/// # Safety
+/// As for [`map_shared`]; `from` must be the caller's, and lie outside of what is replaced.
+pub(crate) unsafe fn show_at(from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> Result<(), Errno> {
+    if !limits::address_space_is_limited() {
+        // SAFETY: by the caller's contract.
+        return unsafe { move_to(from, 0, bytes, to) };
+    }
+    // Before Linux 6.17 the kernel unmaps the old before it finds a process over its limit, which leaves a hole. A move adds
+    // nothing, and is not checked.
+    // SAFETY: by the caller's contract.
+    let copy = unsafe { show_at_new(from, bytes) }?;
+    // SAFETY: by the caller's contract; the copy is ours.
+    let moved = unsafe { move_to(copy, bytes, bytes, to) };
+    if moved.is_err() {
+        // SAFETY: nobody knows of it.
+        unsafe { unmap(copy, bytes) };
+    }
+    moved
+}
+
+/// # Safety
+/// As for [`show_at`].
+unsafe fn move_to(from: NonNull<u8>, old_bytes: usize, bytes: usize, to: NonNull<u8>) -> Result<(), Errno> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: by the caller's contract.
+    let at = unsafe { libc::mremap(from.as_ptr().cast(), old_bytes, bytes, flags, to.as_ptr()) };
+    if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Gives the memory that the addresses show back: it reads zero, at whatever address it is shown.
+///
+/// # Safety
+/// The addresses must be the caller's and show shared memory; nothing may need its content.
+pub(crate) unsafe fn remove(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: by the caller's contract.
+    retry(|| check(unsafe { libc::madvise(at.as_ptr().cast(), bytes, libc::MADV_REMOVE) }))?;
     Ok(())
 }
 
 /// The addresses show zeros of their own, in small pages.
 ///
 /// # Safety
-/// As for [`map_file`].
+/// As for [`map_shared`].
 pub(crate) unsafe fn map_metadata(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     // SAFETY: by the caller's contract the addresses are ours to replace.
     unsafe { map(at.as_ptr(), bytes, READ_WRITE, flags, -1, 0) }?;
-    // Both only make things nicer; a kernel built without the one or the other refuses.
+    // Only makes things nicer; a kernel built without it refuses.
     // SAFETY: changes no content.
     unsafe { libc::madvise(at.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
+    name(at, bytes, METADATA_NAME);
+    Ok(())
+}
+
+/// Names anonymous memory for those who read `/proc/self/maps`. A kernel built without it refuses.
+fn name(at: NonNull<u8>, bytes: usize, name: &CStr) {
     let (start, length) = (at.addr().get() as c_ulong, bytes as c_ulong);
     let attribute = libc::PR_SET_VMA_ANON_NAME as c_ulong;
     // SAFETY: changes no content; the name ends with a zero, and the kernel copies it.
-    unsafe { libc::prctl(libc::PR_SET_VMA, attribute, start, length, METADATA_NAME.as_ptr()) };
-    Ok(())
+    unsafe { libc::prctl(libc::PR_SET_VMA, attribute, start, length, name.as_ptr()) };
 }
 
 /// New addresses for metadata.

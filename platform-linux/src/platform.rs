@@ -1,21 +1,15 @@
 //! [`LinuxPlatform`]: the trait's methods as calls of the kernel's facilities.
 
-use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, Ordering};
 
-use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose};
+use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose, Touch};
 
 use crate::arena::Arena;
+use crate::arena_cell::ArenaCell;
+use crate::backing::{self, Backing, BackingChoice};
 use crate::errno::Errno;
+use crate::private::PrivatePlatform;
 use crate::{barrier, clock, entropy, limits, mapping, scheduler};
-
-/// There is no arena. The cell is empty.
-const FREE: u8 = 0;
-/// One thread reserves or releases: the cell is that thread's.
-const CHANGING: u8 = 1;
-/// The cell holds the arena, and does not change.
-const LIVE: u8 = 2;
 
 /// Linux, for one heap.
 ///
@@ -39,20 +33,38 @@ const LIVE: u8 = 2;
 #[derive(Debug)]
 pub struct LinuxPlatform {
     facts: Facts,
-    /// Whose `arena` is: FREE, CHANGING or LIVE.
-    phase: AtomicU8,
-    /// Written only while CHANGING, read only while LIVE.
-    arena: UnsafeCell<Option<Arena>>,
+    choice: BackingChoice,
+    memory: Memory,
 }
 
-// SAFETY: `arena` is written only by the thread that moved `phase` to CHANGING, and read only while LIVE; the caller's
-// contract of `release` keeps it LIVE for as long as it is read.
-unsafe impl Sync for LinuxPlatform {}
+/// Where the arena is.
+#[derive(Debug)]
+enum Memory {
+    Shared(ArenaCell),
+    Private(PrivatePlatform),
+}
 
 impl LinuxPlatform {
-    /// Asks the system for its page size and its limit of mappings; takes nothing from it before `reserve`.
+    /// On the first [`Backing`] that works, which is tried at once with two pages; [`LinuxPlatform::backing`] tells which. Takes
+    /// nothing from the system that it would keep before `reserve`.
+    ///
+    /// Call it before a sandbox is entered that kills for `memfd_create`, or choose a backing yourself.
     #[must_use]
     pub fn new() -> Self {
+        Self::on(BackingChoice::by_trying(limits::page_bytes()))
+    }
+
+    /// On this backing. If the system refuses it, `reserve` fails, and so does the making of a heap.
+    #[must_use]
+    pub fn with_backing(backing: Backing) -> Self {
+        Self::on(BackingChoice::of(backing))
+    }
+
+    fn on(choice: BackingChoice) -> Self {
+        if choice.backing == Backing::Private {
+            let private = PrivatePlatform::new();
+            return Self { facts: private.facts(), choice, memory: Memory::Private(private) };
+        }
         let facts = Facts {
             page_size: limits::page_bytes(),
             lazy_commit: true,
@@ -60,9 +72,16 @@ impl LinuxPlatform {
             can_alias: true,
             can_protect: true,
             write_barrier: false,
-            mapping_limit: limits::mappings(),
+            can_relocate: false,
+            mapping_limit: Some(limits::mappings()),
         };
-        Self { facts, phase: AtomicU8::new(FREE), arena: UnsafeCell::new(None) }
+        Self { facts, choice, memory: Memory::Shared(ArenaCell::new()) }
+    }
+
+    /// What the arena's memory is, and which call of the system refused what would have come first.
+    #[must_use]
+    pub const fn backing(&self) -> BackingChoice {
+        self.choice
     }
 
     /// The same with a write barrier, so that [`Heap::mesh`](meshheap::Heap::mesh) may run beside threads that write: it
@@ -77,60 +96,40 @@ impl LinuxPlatform {
     /// If the system refuses the handler, [`Facts::write_barrier`] says so, and the heap meshes at safepoints only.
     #[must_use]
     pub fn with_write_barrier() -> Self {
-        let mut platform = Self::new();
-        platform.facts.write_barrier = barrier::install();
-        platform
+        Self::new().and_write_barrier()
     }
 
-    /// FREE -> LIVE.
-    fn reserve_arena(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, Errno> {
-        // Acquire: pairs with the Release of whoever freed the cell last.
-        if self.phase.compare_exchange(FREE, CHANGING, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return Err(Errno(libc::EBUSY));
-        }
-        let reserved = Arena::reserve(bytes, align, self.facts.page_size, self.facts.write_barrier);
-        let phase = if reserved.is_ok() { LIVE } else { FREE };
-        let done = reserved.map(|arena| {
-            let base = arena.base();
-            // SAFETY: in the phase CHANGING, which this thread began, the cell is its own.
-            unsafe { *self.arena.get() = Some(arena) };
-            base
+    /// The same for a platform whose backing was chosen: [`LinuxPlatform::with_write_barrier`] has the details. Private memory
+    /// does not mesh and gets no barrier.
+    #[must_use]
+    pub fn and_write_barrier(mut self) -> Self {
+        self.facts.write_barrier = self.facts.can_protect && barrier::install();
+        self
+    }
+
+    fn reserve_arena(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError> {
+        let cell = match &self.memory {
+            Memory::Shared(cell) => cell,
+            Memory::Private(private) => return private.reserve(Purpose::Arena, bytes, align),
+        };
+        let reserved = cell.reserve(|| {
+            let arena = backing::reserve(self.choice.backing, bytes, align, self.facts.page_size);
+            let arena = arena.map_err(|refusal| Errno(refusal.code))?;
+            if self.facts.write_barrier { arena.behind_barrier() } else { Ok(arena) }
         });
-        // Release: pairs with the Acquire of whoever finds the phase LIVE and reads the cell.
-        self.phase.store(phase, Ordering::Release);
-        done
+        reserved.map_err(|errno| errno.during(Operation::Reserve))
     }
 
-    /// LIVE -> FREE.
-    ///
-    /// # Safety
-    /// As for `release`.
-    unsafe fn release_arena(&self, base: NonNull<u8>, bytes: usize) {
-        // Acquire: pairs with the Release of `reserve_arena`.
-        let live = self.phase.compare_exchange(LIVE, CHANGING, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        debug_assert!(live, "there is no arena to release");
-        if !live {
-            return;
-        }
-        // SAFETY: in the phase CHANGING, which this thread began, the cell is its own.
-        let arena = unsafe { (*self.arena.get()).take() };
-        debug_assert!(arena.as_ref().is_some_and(|arena| arena.is(base, bytes)), "this is not the arena's reservation");
-        drop(arena);
-        // Release: pairs with the Acquire of the next `reserve_arena`.
-        self.phase.store(FREE, Ordering::Release);
-    }
-
-    /// The live arena.
+    /// The live arena of shared memory.
     ///
     /// # Safety
     /// It must not be released while the reference is used: every verb's contract says that its pages lie in it.
     unsafe fn arena(&self) -> Result<&Arena, Errno> {
-        // Acquire: pairs with the Release of `reserve_arena`.
-        let live = self.phase.load(Ordering::Acquire) == LIVE;
-        debug_assert!(live, "there is no arena");
-        // SAFETY: the cell does not change while LIVE, and by the caller's contract it stays so.
-        let arena = if live { unsafe { &*self.arena.get() } } else { &None };
-        arena.as_ref().ok_or(Errno(libc::EINVAL))
+        match &self.memory {
+            // SAFETY: the caller keeps the same contract.
+            Memory::Shared(cell) => unsafe { cell.get() },
+            Memory::Private(_) => Err(Errno(libc::EOPNOTSUPP)),
+        }
     }
 }
 
@@ -140,10 +139,10 @@ impl Default for LinuxPlatform {
     }
 }
 
-// SAFETY: fresh files and private mappings read zero; `mmap` and `fallocate` touch exactly the given pages, which are
-// checked to lie in the arena, and change nothing when they fail: the kernel looks at its limits before it unmaps (up to
-// Linux 6.11 it may leave a hole if it has no memory for the mapping's own record). A reader
-// that faults while a mapping is replaced waits in the kernel and finds the new one.
+// SAFETY: fresh mappings read zero; `mremap` and `madvise` touch exactly the given pages, which are checked to lie in the
+// arena, and change nothing when they fail: `show_at` sees to it that the kernel has looked at its limits before it unmaps
+// (Linux before 5.1 does not at the limit of mappings, and others may leave a hole if they have no memory for the mapping's own
+// record). A reader that faults while a mapping is replaced waits in the kernel and finds the new one.
 unsafe impl Platform for LinuxPlatform {
     fn facts(&self) -> Facts {
         self.facts
@@ -151,23 +150,38 @@ unsafe impl Platform for LinuxPlatform {
 
     fn reserve(&self, purpose: Purpose, bytes: usize, align: usize) -> Result<NonNull<u8>, PlatformError> {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(self.facts.page_size) && align >= self.facts.page_size);
-        let reserved = match purpose {
+        match purpose {
             Purpose::Arena => self.reserve_arena(bytes, align),
-            Purpose::Metadata => mapping::map_metadata_at_new(bytes, align, self.facts.page_size),
-        };
-        reserved.map_err(|errno| errno.during(Operation::Reserve))
+            Purpose::Metadata => mapping::map_metadata_at_new(bytes, align, self.facts.page_size)
+                .map_err(|errno| errno.during(Operation::Reserve)),
+        }
     }
 
     unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize) {
-        match purpose {
+        match (purpose, &self.memory) {
             // SAFETY: the caller keeps the same contract.
-            Purpose::Arena => unsafe { self.release_arena(base, bytes) },
+            (Purpose::Arena, Memory::Shared(cell)) => unsafe { cell.release(base, bytes) },
+            // SAFETY: as above.
+            (Purpose::Arena, Memory::Private(private)) => unsafe { private.release(purpose, base, bytes) },
             // SAFETY: by the caller's contract this is a reservation that nothing uses any more.
-            Purpose::Metadata => unsafe { mapping::unmap(base, bytes) },
+            (Purpose::Metadata, _) => unsafe { mapping::unmap(base, bytes) },
+        }
+    }
+
+    unsafe fn commit(&self, pages: PageRun, touch: Touch) -> Result<(), PlatformError> {
+        match &self.memory {
+            // Pages of shared memory come at the first touch.
+            Memory::Shared(_) => Ok(()),
+            // SAFETY: the caller keeps the same contract.
+            Memory::Private(private) => unsafe { private.commit(pages, touch) },
         }
     }
 
     unsafe fn purge(&self, pages: PageRun) -> Result<(), PlatformError> {
+        if let Memory::Private(private) = &self.memory {
+            // SAFETY: the caller keeps the same contract.
+            return unsafe { private.purge(pages) };
+        }
         // SAFETY: by the caller's contract the pages lie in the live arena.
         let done = unsafe { self.arena() }.and_then(|arena| {
             // SAFETY: by the caller's contract nothing needs the pages.
@@ -201,6 +215,14 @@ unsafe impl Platform for LinuxPlatform {
             unsafe { arena.protect(pages, access) }
         });
         done.map_err(|errno| errno.during(Operation::Protect))
+    }
+
+    unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
+        match &self.memory {
+            // SAFETY: the caller keeps the same contract.
+            Memory::Private(private) => unsafe { private.relocate(from, to) },
+            Memory::Shared(_) => Err(Errno(libc::EOPNOTSUPP).during(Operation::Relocate)),
+        }
     }
 
     fn now_ns(&self) -> u64 {

@@ -3,12 +3,12 @@
 
 use core::ptr::NonNull;
 
-use meshheap::{Facts, Operation, PageRun, Platform, PlatformError, Purpose, Touch};
+use meshheap::{Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose, Touch};
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::errno::Errno;
-use crate::{clock, entropy, limits, mapping, scheduler};
+use crate::{clock, entropy, limits, mapping, relocation, scheduler};
 
 /// Linux, for one heap in private memory.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ impl PrivatePlatform {
             can_alias: false,
             can_protect: false,
             write_barrier: false,
+            can_relocate: true,
             mapping_limit: None,
         };
         Self {
@@ -176,6 +177,16 @@ unsafe impl Platform for PrivatePlatform {
         // SAFETY: by the caller's contract nothing needs the pages, which are the arena's.
         unsafe { mapping::discard(start, pages.count as usize * self.facts.page_size) }
             .map_err(|errno| errno.during(Operation::Purge))
+    }
+
+    unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
+        // Relaxed: see `reserve`.
+        let base = self.base.load(Ordering::Relaxed);
+        let address = |page: PageIndex| base + page.as_usize() * self.facts.page_size;
+        let bytes = from.count as usize * self.facts.page_size;
+        // SAFETY: both ranges are the arena's; by the caller's contract nobody uses them.
+        unsafe { relocation::relocate(address(from.start), address(to), bytes) }
+            .map_err(|errno| errno.during(Operation::Relocate))
     }
 
     fn now_ns(&self) -> u64 {

@@ -1,13 +1,13 @@
 //! Reading the kernel's text files without allocating.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::CStr;
 
-use crate::descriptor;
+use crate::descriptor::Descriptor;
 use crate::errno::{Errno, check, retry};
 
 /// An open file below `/proc`.
 pub(crate) struct ProcFile {
-    fd: c_int,
+    file: Descriptor,
 }
 
 impl ProcFile {
@@ -15,14 +15,14 @@ impl ProcFile {
     pub(crate) fn open(path: &CStr) -> Option<Self> {
         // SAFETY: the path ends with a zero.
         let fd = retry(|| check(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) }));
-        fd.ok().map(|fd| Self { fd })
+        fd.ok().map(|fd| Self { file: Descriptor::new(fd) })
     }
 
     /// The next piece of the file; empty at its end.
     pub(crate) fn read<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
         let length = retry(|| {
             // SAFETY: the kernel writes at most the buffer's length into it.
-            let length = unsafe { libc::read(self.fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+            let length = unsafe { libc::read(self.file.number(), buffer.as_mut_ptr().cast(), buffer.len()) };
             usize::try_from(length).map_err(|_| Errno::last())
         });
         buffer.get(..length.ok()?)
@@ -38,13 +38,6 @@ impl ProcFile {
             }
             filled += piece;
         }
-    }
-}
-
-impl Drop for ProcFile {
-    fn drop(&mut self) {
-        // SAFETY: this value opened it, and is gone now.
-        unsafe { descriptor::close(self.fd) };
     }
 }
 

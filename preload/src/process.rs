@@ -235,6 +235,7 @@ pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
             fail(libc::EINVAL)
         }
         Ok(Resized::InPlace) => object.as_ptr(),
+        Ok(Resized::Moved(moved)) => moved.as_ptr(),
         Ok(Resized::MustMove { usable }) => {
             let moved = allocate(size);
             if !moved.is_null() {
@@ -250,6 +251,8 @@ pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
 
 enum Resized {
     InPlace,
+    /// It is another object now, with the same content.
+    Moved(NonNull<u8>),
     /// Of the object's `usable` bytes as many as fit must be copied.
     MustMove {
         usable: usize,
@@ -266,6 +269,10 @@ unsafe fn resize_in_place(object: NonNull<u8>, size: usize) -> Result<Resized, M
     // SAFETY: by the caller's contract the object is live.
     if unsafe { heap.resize_live(object, size) }? {
         return Ok(Resized::InPlace);
+    }
+    // SAFETY: as above.
+    if let Some(moved) = unsafe { heap.relocate_live(object, size) }? {
+        return Ok(Resized::Moved(moved));
     }
     Ok(Resized::MustMove { usable: heap.usable_size_of_live(object)? })
 }

@@ -171,6 +171,50 @@ fn many_zeros_that_cannot_be_committed_are_an_error_and_their_pages_free() {
     assert!(holds(zeros, 100, 0));
 }
 
+/// Objects of so many pages are moved without a copy.
+const LONG: usize = 512;
+
+#[test]
+fn a_long_object_that_cannot_grow_in_place_is_moved_without_a_copy() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 4 * LONG);
+    let (object, _neighbour) = (alloc(&heap, LONG), alloc(&heap, 1));
+    fill(object, LONG, 3);
+    let moved = realloc(&heap, object, LONG, LONG + 10).expect("the arena has room");
+    assert_ne!(moved, object);
+    assert_eq!(platform.calls(Operation::Relocate), 1);
+    assert!(holds(moved, LONG, 3));
+    heap.check_invariants();
+    // The old pages are free, read as zero and hold no memory.
+    assert_eq!(heap.statistics().dirty_bytes, 0);
+    assert!(holds(heap.alloc_zeroed(whole_pages(LONG)).expect("the old pages are free"), LONG, 0));
+    heap.check_invariants();
+}
+
+#[test]
+fn a_long_object_is_copied_where_the_platform_does_not_move_it() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 4 * LONG);
+    let (object, _neighbour) = (alloc(&heap, LONG), alloc(&heap, 1));
+    fill(object, LONG, 3);
+    platform.fail_all(Operation::Relocate);
+    let moved = realloc(&heap, object, LONG, LONG + 10).expect("the arena has room");
+    assert!(holds(moved, LONG, 3));
+    assert_eq!(heap.statistics().taken_bytes, (LONG + 10 + 1) * PAGE, "nothing leaks");
+    heap.check_invariants();
+}
+
+#[test]
+fn a_long_object_for_which_there_is_no_room_stays() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, LONG + 20);
+    let (object, _neighbour) = (alloc(&heap, LONG), alloc(&heap, 1));
+    fill(object, LONG, 3);
+    assert_eq!(realloc(&heap, object, LONG, LONG + 10), Err(AllocError::OutOfMemory));
+    assert!(holds(object, LONG, 3));
+    heap.check_invariants();
+}
+
 #[test]
 fn a_pointer_into_the_first_page_of_an_object_is_not_the_object() {
     let platform = SimulatedPlatform::new(PAGE);

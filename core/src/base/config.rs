@@ -128,6 +128,10 @@ pub(crate) const PURGE_PAGES_PER_FREE: u32 = 512;
 /// zeroes seldom touches all, and the heap does not grow for them.
 pub(crate) const ZERO_BY_PURGE_BYTES: usize = 256 << 10; // 256 KiB
 
+/// Large objects of this many bytes that grow elsewhere are moved by the platform, if it can: a call and two mappings, which
+/// are scarce, instead of a copy.
+pub(crate) const RELOCATE_MIN_BYTES: usize = 2 << 20; // 2 MiB
+
 /// Free pages given back in one unit of a mesh step, by one call: up to some 40 microseconds.
 pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;
 

@@ -73,6 +73,8 @@ pub enum Operation {
     Unalias,
     /// Forbid or allow writes.
     Protect,
+    /// Move pages' content.
+    Relocate,
 }
 
 /// A pointer that the heap cannot accept back, and what it was found to be. Nothing was freed.

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::cmp::Ordering;
 use core::ptr::NonNull;
 
-use crate::base::config::ZERO_BY_PURGE_BYTES;
+use crate::base::config::{RELOCATE_MIN_BYTES, ZERO_BY_PURGE_BYTES};
 use crate::base::error::{AllocError, Misuse, MisuseKind};
 use crate::base::sync::MutexGuard;
 use crate::base::units::{PageIndex, PageRun};
@@ -141,6 +141,35 @@ impl<P: Platform> Heap<P> {
             Ordering::Equal => true,
             Ordering::Greater => self.grow_large(pages, run, count),
         }
+    }
+
+    /// Moves the large object at `object` to a longer run for `layout`, without a copy; none if that is not worth it or cannot
+    /// be. The old pages hold no memory then.
+    ///
+    /// # Safety
+    /// `object` must be live, and not be used afterwards if there is a result.
+    pub(crate) unsafe fn relocate_large(&self, object: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        let (arena, map) = (self.arena(), self.arena().map());
+        let from = {
+            let _pages = arena.page_heap();
+            self.large_run(object).ok()?
+        };
+        let bytes = from.count as usize * map.page_size();
+        if !arena.facts().can_relocate || bytes < RELOCATE_MIN_BYTES || layout.size() < bytes {
+            return None;
+        }
+        let moved = self.alloc_large(layout, Content::Old).ok()?;
+        let to = map.page_of(moved)?;
+        // SAFETY: both runs are large objects' and committed; the old one's is the caller's, the new one's nobody has seen.
+        if unsafe { arena.platform().relocate(from, to) }.is_err() {
+            // Nothing was moved: the caller copies.
+            let _ = self.free_large(moved);
+            return None;
+        }
+        let mut pages = arena.page_heap();
+        pages.detach(map, from);
+        pages.insert(map, from, Content::Zero);
+        Some(moved)
     }
 
     fn shrink_large(&self, mut pages: MutexGuard<'_, PageHeap>, run: PageRun, count: u32) -> bool {

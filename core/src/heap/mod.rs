@@ -12,6 +12,7 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
+use crate::base::config::MIN_ALIGN;
 use crate::base::error::{AllocError, Misuse, MisuseKind, PlatformError};
 use crate::base::units::SizeClass;
 use crate::ds::size_class::{of_layout, of_size};
@@ -171,6 +172,10 @@ impl<P: Platform> Heap<P> {
         if unsafe { self.resize_in_place(object, layout, new_layout) } {
             return Ok(object);
         }
+        // SAFETY: as above.
+        if let Some(moved) = unsafe { self.relocate(object, layout, new_layout) } {
+            return Ok(moved);
+        }
         let moved = self.alloc(new_layout)?;
         let kept = layout.size().min(new_size);
         // SAFETY: both objects hold at least `kept` bytes, and they are two.
@@ -189,6 +194,23 @@ impl<P: Platform> Heap<P> {
             (Some(old), Some(new)) => old == new,
             (None, None) => self.resize_large(object, new_layout.size()),
             _ => false,
+        }
+    }
+
+    /// `object`, allocated with `layout`, moved to where it holds `new_layout`, without a copy; none if it has to be copied.
+    ///
+    /// # Safety
+    /// As for [`Heap::realloc`].
+    pub(crate) unsafe fn relocate(
+        &self,
+        object: NonNull<u8>,
+        layout: Layout,
+        new_layout: Layout,
+    ) -> Option<NonNull<u8>> {
+        match (of_layout(layout), of_layout(new_layout)) {
+            // SAFETY: the caller keeps the same contract.
+            (None, None) => unsafe { self.relocate_large(object, new_layout) },
+            _ => None,
         }
     }
 
@@ -271,6 +293,21 @@ impl<P: Platform> Heap<P> {
             return Ok(false);
         }
         Ok(if slot { size <= usable } else { self.resize_large(object, size) })
+    }
+
+    /// A live large object, whose layout the caller does not know, moved to where it holds `size` bytes, without a copy; none if
+    /// it has to be copied. Its alignment becomes that of a page.
+    ///
+    /// # Errors
+    /// The pointer is not the start of a slot or of a large object; see [`Misuse`].
+    ///
+    /// # Safety
+    /// `object` must be a live object, which is not used afterwards if there is a result, or any pointer that is an error.
+    pub unsafe fn relocate_live(&self, object: NonNull<u8>, size: usize) -> Result<Option<NonNull<u8>>, Misuse> {
+        let Located::Large = self.locate(object)? else { return Ok(None) };
+        let layout = Layout::from_size_align(size, MIN_ALIGN).ok();
+        // SAFETY: the caller keeps the same contract.
+        Ok(layout.and_then(|layout| unsafe { self.relocate_large(object, layout) }))
     }
 
     /// Whether `pointer` points into a span or a large object of this heap, be it to the start of an object or not. A free

@@ -250,6 +250,10 @@ impl<H: HeapRef> LocalHeap<H> {
         if unsafe { self.heap().resize_in_place(object, layout, new_layout) } {
             return Ok(object);
         }
+        // SAFETY: as above.
+        if let Some(moved) = unsafe { self.heap().relocate(object, layout, new_layout) } {
+            return Ok(moved);
+        }
         let moved = self.alloc(new_layout)?;
         let kept = layout.size().min(new_size);
         // SAFETY: both objects hold at least `kept` bytes, and they are two.

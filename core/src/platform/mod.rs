@@ -40,6 +40,8 @@ pub struct Facts {
     /// Threads that write to read-only pages wait until these are writable again, and their writes then go to what the
     /// addresses show by then: [`crate::Heap::mesh`] may run beside them. Implies `can_protect`.
     pub write_barrier: bool,
+    /// [`Platform::relocate`] works. Without it large objects that cannot grow where they are are copied.
+    pub can_relocate: bool,
     /// How many mappings the process may have, where there is such a limit.
     pub mapping_limit: Option<usize>,
 }
@@ -174,6 +176,20 @@ pub unsafe trait Platform: Send + Sync {
         Err(PlatformError { operation: Operation::Protect, code: 0 })
     }
 
+    /// Moves what the pages of `from` hold to the pages from `to` on, without a copy. Afterwards `from` reads as zero and holds
+    /// no memory; what `to` held is gone.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Relocate`]: `from` holds what it held; `to` may hold anything.
+    ///
+    /// # Safety
+    /// Both runs must lie in the arena in state Own, be committed and not overlap. Nobody may use either meanwhile, and nothing
+    /// may need what `to` holds.
+    unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
+        let _ = (from, to);
+        Err(PlatformError { operation: Operation::Relocate, code: 0 })
+    }
+
     /// Nanoseconds of a clock that never goes back. A platform without a clock returns 0: steps are then bounded by
     /// pages and mappings only.
     fn now_ns(&self) -> u64 {
@@ -229,6 +245,10 @@ macro_rules! forward_platform {
         unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), PlatformError> {
             // SAFETY: the caller keeps the same contract.
             unsafe { (**self).protect(pages, access) }
+        }
+        unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).relocate(from, to) }
         }
         fn now_ns(&self) -> u64 {
             (**self).now_ns()

@@ -110,6 +110,7 @@ impl SimulatedPlatform {
             can_alias: true,
             can_protect: true,
             write_barrier: false,
+            can_relocate: true,
             mapping_limit: None,
         };
         let state =
@@ -177,6 +178,8 @@ impl SimulatedPlatform {
 
     /// The `n`-th call of `operation` from now on (1 is the next) fails once, with [`SimulatedPlatform::INJECTED`].
     /// Replaces an earlier wish for the same operation.
+    ///
+    #[doc = include_str!("simulated/fail_nth.md")]
     ///
     /// # Panics
     /// If `n` is 0.
@@ -373,6 +376,16 @@ unsafe impl Platform for SimulatedPlatform {
             state.table()?.check_inside(pages)?;
             state.admit(Operation::Protect)?;
             state.table()?.protect(pages, access, self.facts.mapping_limit)
+        })
+    }
+
+    unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
+        self.run(Operation::Relocate, self.facts.can_relocate, |state| {
+            state.table()?.check_relocate(from, to)?;
+            state.admit(Operation::Relocate)?;
+            // SAFETY: checked just now; by the caller's contract nobody uses either run.
+            unsafe { state.table()?.relocate(from, to) };
+            Ok(())
         })
     }
 

@@ -1,9 +1,9 @@
 //! The write barrier: threads that write to a page while it is being meshed wait until it shows the keeper's memory.
 //!
 //! ```text
-//!   meshing thread   raise ─▶ mprotect(READ) ─▶ copy ─▶ mmap ─▶ lift, wake
-//!                                     │                          │
-//!   writing thread          store ─▶ SIGSEGV ─▶ handler waits ───┘─▶ the store again, to the new page
+//!   meshing thread   raise ─▶ mprotect(READ) ─▶ copy ─▶ mremap ─▶ lift, wake
+//!                                     │                            │
+//!   writing thread          store ─▶ SIGSEGV ─▶ handler waits ─────┘─▶ the store again, to the new page
 //! ```
 //!
 //! [`LinuxPlatform::with_write_barrier`](crate::LinuxPlatform::with_write_barrier) installs a handler for SIGSEGV, once in a

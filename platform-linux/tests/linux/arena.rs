@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use meshheap::{Access, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::{Backing, LinuxPlatform};
 
 /// A reserved arena, released at the end.
 pub(crate) struct Arena {
@@ -19,13 +19,19 @@ impl Arena {
         Self::on(LinuxPlatform::new(), pages)
     }
 
+    /// One on each kind of memory that can be shown twice.
+    pub(crate) fn each(pages: usize) -> impl Iterator<Item = Self> {
+        let kinds = [Backing::Memfd, Backing::SharedAnonymous].into_iter();
+        kinds.map(move |backing| Self::on(LinuxPlatform::with_backing(backing), pages))
+    }
+
     pub(crate) fn with_barrier(pages: usize) -> Self {
         let platform = LinuxPlatform::with_write_barrier();
         assert!(platform.facts().write_barrier, "Linux installs handlers");
         Self::on(platform, pages)
     }
 
-    fn on(platform: LinuxPlatform, pages: usize) -> Self {
+    pub(crate) fn on(platform: LinuxPlatform, pages: usize) -> Self {
         let page = platform.facts().page_size;
         let bytes = pages * page;
         let base = platform.reserve(Purpose::Arena, bytes, 2 << 20).expect("an arena");

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::io::{Error, Write, pipe};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 
@@ -12,7 +12,6 @@ use meshheap::{Access, Operation, Platform};
 use meshheap_linux::{LinuxPlatform, barrier};
 
 use crate::arena::{Arena, error, run};
-use crate::failures::arena_descriptor;
 use crate::process::{alone, watch_alone};
 
 /// Lets another thread write to page 8 while that is read-only, does `end` once it waits, and checks that it then ends.
@@ -146,12 +145,26 @@ fn a_signal_to_the_meshing_thread_is_handled_after_the_mesh() {
     });
 }
 
+/// An empty file in memory.
+fn empty_file() -> OwnedFd {
+    // SAFETY: the name ends with a zero.
+    let fd = unsafe { libc::memfd_create(c"empty".as_ptr(), libc::MFD_CLOEXEC) };
+    assert!(fd >= 0);
+    // SAFETY: opened just now, and nobody else's.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
 #[test]
 fn a_page_that_the_system_cannot_supply_is_not_waited_for() {
     let child = watch_alone(|| {
         let arena = Arena::with_barrier(16);
-        // SAFETY: takes numbers only.
-        assert_eq!(unsafe { libc::ftruncate(arena_descriptor(), 0) }, 0);
+        let at = arena.address(&(8..9)).as_ptr().cast();
+        let empty = empty_file();
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // As if the file had been cut short: an arena's own cannot be any more, as nobody has its descriptor.
+        // SAFETY: the page is the arena's, and nothing is in it.
+        let mapped = unsafe { libc::mmap(at, arena.page, libc::PROT_WRITE, flags, empty.as_raw_fd(), 0) };
+        assert_eq!(mapped, at);
         arena.fill(8..9, 1);
     });
     if let Some((_, child)) = child {

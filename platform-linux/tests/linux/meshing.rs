@@ -26,74 +26,79 @@ fn a_reservation_is_aligned_and_reads_zero() {
 
 #[test]
 fn an_alias_shows_the_keepers_memory_both_ways() {
-    let arena = Arena::new(16);
-    arena.fill(2..3, 2);
-    arena.fill(3..4, 3);
-    arena.alias(run(8, 2), 2).expect("one mapping");
-    assert!(arena.holds(8, 2) && arena.holds(9, 3) && arena.holds(10, 0));
-    arena.fill(8..9, 8);
-    assert!(arena.holds(2, 8), "a write to the alias is one to the keeper");
-    arena.alias(run(8, 1), 3).expect("an alias may change its target");
-    assert!(arena.holds(8, 3) && arena.holds(9, 3));
+    for arena in Arena::each(16) {
+        arena.fill(2..3, 2);
+        arena.fill(3..4, 3);
+        arena.alias(run(8, 2), 2).expect("one mapping");
+        assert!(arena.holds(8, 2) && arena.holds(9, 3) && arena.holds(10, 0));
+        arena.fill(8..9, 8);
+        assert!(arena.holds(2, 8), "a write to the alias is one to the keeper");
+        arena.alias(run(8, 1), 3).expect("an alias may change its target");
+        assert!(arena.holds(8, 3) && arena.holds(9, 3));
+    }
 }
 
 #[test]
 fn an_unaliased_page_reads_zero_after_a_purge_and_its_old_bytes_without() {
-    let arena = Arena::new(16);
-    arena.fill(8..10, 8);
-    arena.alias(run(8, 2), 2).expect("one mapping");
-    arena.purge(run(9, 1)).expect("nobody shows it");
-    arena.unalias(run(8, 2)).expect("it merges");
-    assert!(arena.holds(8, 8) && arena.holds(9, 0));
+    for arena in Arena::each(16) {
+        arena.fill(8..10, 8);
+        arena.alias(run(8, 2), 2).expect("one mapping");
+        arena.purge(run(9, 1)).expect("nobody shows it");
+        arena.unalias(run(8, 2)).expect("it merges");
+        assert!(arena.holds(8, 8) && arena.holds(9, 0));
+    }
 }
 
 #[test]
 fn a_purge_reaches_a_backing_page_wherever_it_is_shown() {
-    let arena = Arena::new(16);
-    arena.fill(0..4, 1);
-    arena.alias(run(8, 1), 1).expect("one mapping");
-    arena.purge(run(1, 2)).expect("no object is there");
-    assert!(arena.holds(0, 1) && arena.holds(1, 0) && arena.holds(2, 0) && arena.holds(3, 1) && arena.holds(8, 0));
+    for arena in Arena::each(16) {
+        arena.fill(0..4, 1);
+        arena.alias(run(8, 1), 1).expect("one mapping");
+        arena.purge(run(1, 2)).expect("no object is there");
+        assert!(arena.holds(0, 1) && arena.holds(1, 0) && arena.holds(2, 0) && arena.holds(3, 1) && arena.holds(8, 0));
+    }
 }
 
 #[test]
 fn protected_pages_can_be_read_and_a_new_mapping_can_be_written() {
-    let arena = Arena::new(16);
-    arena.fill(0..2, 1);
-    arena.protect(run(0, 2), Access::ReadOnly).expect("two mappings");
-    assert!(arena.holds(0, 1));
-    arena.protect(run(0, 1), Access::ReadWrite).expect("no more mappings");
-    arena.fill(0..1, 2);
-    arena.alias(run(1, 1), 4).expect("no more mappings");
-    arena.fill(1..2, 3);
-    assert!(arena.holds(0, 2) && arena.holds(4, 3));
+    for arena in Arena::each(16) {
+        arena.fill(0..2, 1);
+        arena.protect(run(0, 2), Access::ReadOnly).expect("two mappings");
+        assert!(arena.holds(0, 1));
+        arena.protect(run(0, 1), Access::ReadWrite).expect("no more mappings");
+        arena.fill(0..1, 2);
+        arena.alias(run(1, 1), 4).expect("no more mappings");
+        arena.fill(1..2, 3);
+        assert!(arena.holds(0, 2) && arena.holds(4, 3));
+    }
 }
 
 #[test]
 fn a_reader_sees_the_old_page_or_the_new_one() {
-    let arena = Arena::new(16);
-    arena.fill(2..3, 2);
-    arena.fill(8..9, 8);
-    let stop = AtomicBool::new(false);
-    // A number, since pointers do not cross threads.
-    let shown = arena.address(&(8..9)).expose_provenance();
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let (mut seen, address) = ([false; 256], core::ptr::with_exposed_provenance::<u8>(shown.get()));
-            while !stop.load(Ordering::Relaxed) {
-                // SAFETY: the address is readable whatever it shows; a hole in between would kill the test.
-                seen[usize::from(unsafe { address.read_volatile() })] = true;
+    for arena in Arena::each(16) {
+        arena.fill(2..3, 2);
+        arena.fill(8..9, 8);
+        let stop = AtomicBool::new(false);
+        // A number, since pointers do not cross threads.
+        let shown = arena.address(&(8..9)).expose_provenance();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut seen, address) = ([false; 256], core::ptr::with_exposed_provenance::<u8>(shown.get()));
+                while !stop.load(Ordering::Relaxed) {
+                    // SAFETY: the address is readable whatever it shows; a hole in between would kill the test.
+                    seen[usize::from(unsafe { address.read_volatile() })] = true;
+                }
+                seen
+            });
+            for _ in 0..2000 {
+                arena.alias(run(8, 1), 2).expect("two mappings");
+                arena.unalias(run(8, 1)).expect("it merges");
             }
-            seen
+            stop.store(true, Ordering::Relaxed);
+            let seen = reader.join().expect("the reader does not panic");
+            assert!((0..256).all(|byte| !seen[byte] || byte == 2 || byte == 8));
         });
-        for _ in 0..2000 {
-            arena.alias(run(8, 1), 2).expect("two mappings");
-            arena.unalias(run(8, 1)).expect("it merges");
-        }
-        stop.store(true, Ordering::Relaxed);
-        let seen = reader.join().expect("the reader does not panic");
-        assert!((0..256).all(|byte| !seen[byte] || byte == 2 || byte == 8));
-    });
+    }
 }
 
 #[test]

@@ -42,3 +42,15 @@ pub(crate) fn set_limit(resource: Resource, bytes: libc::rlim_t) {
     // SAFETY: `limit` is a whole limit.
     assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0, "a limit can always be lowered");
 }
+
+/// Lowers a limit, and gives what lifts it again.
+pub(crate) fn lower_for_a_while(resource: Resource, bytes: libc::rlim_t) -> impl FnOnce() {
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes into `before`.
+    assert_eq!(unsafe { libc::getrlimit(resource, &raw mut before) }, 0);
+    let lower = libc::rlimit { rlim_cur: bytes, ..before };
+    // SAFETY: `lower` is a whole limit.
+    assert_eq!(unsafe { libc::setrlimit(resource, &raw const lower) }, 0, "a limit can always be lowered");
+    // SAFETY: `before` is a whole limit.
+    move || assert_eq!(unsafe { libc::setrlimit(resource, &raw const before) }, 0, "up to the hard limit")
+}

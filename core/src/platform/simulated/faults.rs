@@ -4,7 +4,7 @@ use crate::base::error::Operation;
 
 /// By `Operation as usize`.
 #[derive(Debug, Default)]
-pub(super) struct Faults([Plan; 6]);
+pub(super) struct Faults([Plan; 7]);
 
 /// What was, and what shall be, of one operation.
 #[derive(Clone, Copy, Debug, Default)]

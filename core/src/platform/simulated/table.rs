@@ -153,6 +153,30 @@ impl PageTable {
         }
     }
 
+    pub(super) fn check_relocate(&self, from: PageRun, to: PageIndex) -> Result<(), Trouble> {
+        let to = PageRun { start: to, count: from.count };
+        for run in [from, to] {
+            self.check_inside(run)?;
+            let is_plain =
+                |page: PageIndex| self.is_own(page) && self.page(page).aliases == 0 && self.page(page).committed;
+            Trouble::unless_each(run, "the page must be a committed one of its own, without aliases", is_plain)?;
+        }
+        Trouble::unless_each(to, "the runs must not overlap", |page| !from.pages().any(|other| other == page))
+    }
+
+    /// Moves what `from` holds to the pages from `to` on.
+    ///
+    /// # Safety
+    /// [`PageTable::check_relocate`] agreed, and nobody uses either run.
+    pub(super) unsafe fn relocate(&mut self, from: PageRun, to: PageIndex) {
+        let bytes = from.count as usize * self.page_size;
+        let (source, target) = (self.address(from.start), self.address(to));
+        // SAFETY: both runs lie in the arena and do not overlap.
+        unsafe { target.copy_from_nonoverlapping(source, bytes) };
+        // SAFETY: nothing needs what `from` holds any more.
+        unsafe { self.purge(from) };
+    }
+
     /// Makes the aliases of `target` read zero, as the purged page that they show does: a live object there is lost, and a
     /// test that verifies its objects sees it (I6).
     ///
