@@ -43,7 +43,7 @@
 //! | `page_heap` | free runs of pages, what each page belongs to, how many mappings are in use |
 //! | `span` | per class: partial spans by occupancy, depot; claim, release; the arena that joins it all |
 //! | `mesh` | the search for groups, the protocol that lays one span onto another, passes in steps |
-//! | `heap` | [`Heap`]: large objects, statistics, walks, invariants |
+//! | `heap` | [`Heap`]: large objects, statistics, introspection, marks and sweeps, invariants |
 //! | `local_heap` | [`LocalHeap`]: the fast path |
 //!
 //! # An allocation goes ...
@@ -101,8 +101,14 @@ mod tests;
 pub use base::error::{AllocError, Misuse, MisuseKind, Operation, PlatformError};
 pub use base::units::{PageIndex, PageRun, SizeClass};
 pub use heap::Heap;
+pub use heap::inspect::{ClassUse, ObjectInfo, Objects};
+pub use heap::json::StatisticsJson;
+pub use heap::marks::MarkBits;
 pub use heap::statistics::Statistics;
+pub use heap::sweep::Swept;
 pub use heap::walk::PageUse;
+#[cfg(feature = "allocator-api2")]
+pub use local_heap::LocalRef;
 pub use local_heap::{HeapRef, LocalHeap};
 pub use mesh::{MeshBudget, MeshStep, StepEnd};
 #[cfg(feature = "simulated")]

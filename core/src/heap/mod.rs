@@ -1,11 +1,18 @@
 //! The heap as a value: created, shared, used and dropped by its embedder. See the crate docs for the tour.
 
+#[cfg(feature = "allocator-api2")]
+pub(crate) mod allocator_api;
 #[cfg(feature = "check")]
 mod check;
 #[cfg(not(all(loom, feature = "loom")))]
 mod fork;
+pub(crate) mod inspect;
+pub(crate) mod json;
 pub(crate) mod large;
+pub(crate) mod marks;
+mod meshable;
 pub(crate) mod statistics;
+pub(crate) mod sweep;
 pub(crate) mod walk;
 
 use core::alloc::Layout;

@@ -10,6 +10,8 @@
 //! allow. For one more, a class that is used little gives one up (second chance, by a clock hand), to the depot, so that no
 //! slot is touched.
 
+#[cfg(feature = "allocator-api2")]
+mod allocator_api;
 mod handle;
 mod stack;
 mod vectors;
@@ -27,6 +29,8 @@ use crate::ds::size_class::of_layout;
 use crate::heap::{Heap, Located};
 use crate::page_heap::Content;
 use crate::span::arena::{Arena, class_number};
+#[cfg(feature = "allocator-api2")]
+pub use allocator_api::LocalRef;
 pub use handle::HeapRef;
 use stack::Stack;
 use vectors::Vectors;

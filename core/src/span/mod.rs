@@ -12,3 +12,4 @@ mod hollow;
 mod pages;
 mod refill;
 mod release;
+mod sweep;

@@ -117,7 +117,7 @@ impl ClassSpans {
 
     /// `released` live slots less in the span at `head` and in its keeper.
     #[inline]
-    fn count_releases(&mut self, map: &PageMap, head: PageIndex, released: u16, emptied: &mut Emptied) {
+    pub(super) fn count_releases(&mut self, map: &PageMap, head: PageIndex, released: u16, emptied: &mut Emptied) {
         self.taken -= u64::from(released);
         let stays = |place: Place, live| live > 0 && place.list().is_some_and(|list| self.stays_on(list, live));
         // SAFETY: the class lock is held.
