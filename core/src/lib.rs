@@ -4,8 +4,8 @@
 //!
 //! A [`Heap`] is a value: made on a [`Platform`], shared between threads, dropped as a whole. Each thread allocates through
 //! a [`LocalHeap`] of its own. When the embedder stands at a safepoint, it calls [`Heap::mesh_at_safepoint`] with the pause
-//! that it can afford; on a platform with a write barrier, [`Heap::mesh`] at any moment. There are no statics, no thread-local storage, no signals, no threads and no file descriptors here;
-//! running out of memory is an [`AllocError`], never an abort.
+//! that it can afford; on a platform with a write barrier, [`Heap::mesh`] at any moment. There are no statics, no thread-local
+//! storage, no signals, no threads and no file descriptors here; running out of memory is an [`AllocError`], never an abort.
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -61,8 +61,8 @@
 //! 1. `LocalHeap::dealloc`: the layout's size class, then a push. `free`, without a layout, reads the class from one byte
 //!    of the page map. Any thread frees any object: there are no owners.
 //! 2. The vector is full: the class keeps it and goes on with an empty one.
-//! 3. All vectors together take too much: *flush*. Under the class lock a full one goes to the depot or, if that has enough, its slots are
-//!    released to their spans (bits cleared; a bit that is clear already is a double free).
+//! 3. All vectors together take too much: *flush*. Under the class lock a full one goes to the depot or, if that has enough,
+//!    its slots are released to their spans (bits cleared; a bit that is clear already is a double free).
 //! 4. A span whose last slot was released goes back to the page heap as dirty pages; an alias is unaliased first, without
 //!    a lock. Dirty pages that nobody reused for a while go back to the system.
 //!

@@ -6,11 +6,7 @@ use core::ptr::{self, NonNull};
 
 use meshheap::{AllocError, Options, Statistics};
 
-use crate::process::{HeapCell, ProcessHeap, ThreadHeap};
-
-/// What one thread may keep. Programs use dozens of sizes in turn, and each trip to the shared spans costs as much as dozens
-/// of objects: with 64 KiB a thread, mixed sizes take twice the time. Threads that allocate little keep little.
-const LOCAL_HEAP_BYTES: usize = 1 << 20; // 1 MiB
+use crate::process::{HeapCell, LOCAL_HEAP_BYTES, ProcessHeap, ThreadHeap};
 
 /// The process's heap as its global allocator.
 ///

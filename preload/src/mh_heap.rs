@@ -178,8 +178,8 @@ unsafe fn resize(heap: &Heap<LinuxPlatform>, object: NonNull<u8>, size: usize) -
     let layout = layout_of(size, 0)?;
     let usable = heap.usable_size(object).map_err(|_| libc::EINVAL)?;
     // SAFETY: the object is live.
-    if unsafe { heap.resize_live(object, size) }.map_err(|_| libc::EINVAL)? {
-        return Ok(object);
+    if let Some(resized) = unsafe { heap.resize_live(object, size) }.map_err(|_| libc::EINVAL)? {
+        return Ok(resized);
     }
     let moved = heap.alloc(layout).map_err(|_| libc::ENOMEM)?;
     // SAFETY: both objects hold that much, and they are two.

@@ -206,10 +206,11 @@ unsafe fn release_slow(object: NonNull<u8>) {
 /// # Safety
 /// As for [`release`].
 unsafe fn try_release(object: NonNull<u8>) -> Result<(), Misuse> {
-    if is_freed_slot(object)? {
-        return Err(misuse::freed(object));
-    }
     if is_slot(object)? {
+        // SAFETY: the start of a slot.
+        if unsafe { freed_mark::is_freed(object) } {
+            return Err(misuse::freed(object));
+        }
         // Before the slot can become another thread's.
         // SAFETY: by the caller's contract the object is live and given up.
         unsafe { freed_mark::set(object) };
@@ -229,13 +230,12 @@ unsafe fn try_release(object: NonNull<u8>) -> Result<(), Misuse> {
 /// As for [`release`]; if the result is not null, only that may be used.
 pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
     // SAFETY: as the caller's.
-    match slowly(|| unsafe { resize_in_place(object, size) }) {
+    match slowly(|| unsafe { resize_without_copy(object, size) }) {
         Err(misuse) => {
             misuse::report(misuse);
             fail(libc::EINVAL)
         }
-        Ok(Resized::InPlace) => object.as_ptr(),
-        Ok(Resized::Moved(moved)) => moved.as_ptr(),
+        Ok(Resized::WithoutCopy(resized)) => resized.as_ptr(),
         Ok(Resized::MustMove { usable }) => {
             let moved = allocate(size);
             if !moved.is_null() {
@@ -250,29 +250,22 @@ pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
 }
 
 enum Resized {
-    InPlace,
-    /// It is another object now, with the same content.
-    Moved(NonNull<u8>),
+    /// It is this one now, the same or another, with the same content.
+    WithoutCopy(NonNull<u8>),
     /// Of the object's `usable` bytes as many as fit must be copied.
-    MustMove {
-        usable: usize,
-    },
+    MustMove { usable: usize },
 }
 
 /// # Safety
 /// As for [`resize`].
-unsafe fn resize_in_place(object: NonNull<u8>, size: usize) -> Result<Resized, Misuse> {
+unsafe fn resize_without_copy(object: NonNull<u8>, size: usize) -> Result<Resized, Misuse> {
     if is_freed_slot(object)? {
         return Err(misuse::freed(object));
     }
     let heap = Malloc::heap().ok_or(misuse::foreign(object))?;
     // SAFETY: by the caller's contract the object is live.
-    if unsafe { heap.resize_live(object, size) }? {
-        return Ok(Resized::InPlace);
-    }
-    // SAFETY: as above.
-    if let Some(moved) = unsafe { heap.relocate_live(object, size) }? {
-        return Ok(Resized::Moved(moved));
+    if let Some(resized) = unsafe { heap.resize_live(object, size) }? {
+        return Ok(Resized::WithoutCopy(resized));
     }
     Ok(Resized::MustMove { usable: heap.usable_size_of_live(object)? })
 }

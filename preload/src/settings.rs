@@ -15,12 +15,9 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use core_heap::Options;
+use meshheap_linux::process::LOCAL_HEAP_BYTES;
 
 use crate::text::say;
-
-/// What one thread may keep, unless the environment says otherwise. Programs use dozens of sizes in turn, and each trip to the
-/// shared spans costs as much as dozens of objects. Threads that allocate little keep little.
-const THREAD_BYTES: usize = 1 << 20; // 1 MiB
 
 /// See [`arena_bytes`].
 const ARENA_LEAST_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (33 % usize::BITS) }; // 8 GiB
@@ -46,7 +43,7 @@ pub(crate) fn statistics_at_exit() -> bool {
 
 /// The heap's options by the environment.
 pub(crate) fn options() -> Options {
-    let mut options = Options { arena_bytes: arena_bytes(), local_heap_bytes: THREAD_BYTES, ..Options::default() };
+    let mut options = Options { arena_bytes: arena_bytes(), local_heap_bytes: LOCAL_HEAP_BYTES, ..Options::default() };
     // SAFETY: takes a number only.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return options;

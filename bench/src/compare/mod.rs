@@ -2,7 +2,7 @@
 //!
 //! Each allocator is linked into a program of its own (`src/bin/workload_*.rs`), as the global allocator; a library given by
 //! path is preloaded into the one that uses the system's malloc. Each run is a process. The allocators take turns (A B C A B
-//! C), after a round that does not count; before each run as much memory as it will use is touched and freed. What fails
+//! C); each program runs twice in a row, and the second run counts, on memory that the first one warmed. What fails
 //! (unknown, not built, not loaded, crashed, timed out, a wrong checksum) is named in the tables, the rest goes on, and the
 //! exit code is 1.
 

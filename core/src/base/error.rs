@@ -6,8 +6,8 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// The arena has no free run of pages that is long enough. Other local heaps may hold up to 64 KiB each until they are
-    /// flushed.
+    /// The arena has no free run of pages that is long enough. Other local heaps may hold as much as
+    /// [`Options::local_heap_bytes`](crate::Options::local_heap_bytes) each until they are flushed.
     OutOfMemory,
     /// The size or the alignment exceeds the whole arena, or the size overflows when it is rounded up.
     TooLarge,

@@ -20,11 +20,11 @@ pub(crate) trait Source {
     /// As for [`Heap::dealloc`].
     unsafe fn put(&self, object: NonNull<u8>, layout: Layout);
 
-    /// Whether `object` could be made to hold another size where it is; then it now does.
+    /// `object` made to hold another layout without a copy; none if it has to be copied.
     ///
     /// # Safety
     /// As for [`Heap::realloc`].
-    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> bool;
+    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>>;
 }
 
 /// A block for `layout`. One without bytes takes no memory.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn resize(
 ) -> Result<NonNull<[u8]>, AllocError> {
     let stays = old.size() > 0 && new.size() > 0 && block.addr().get().is_multiple_of(new.align());
     // SAFETY: a block with bytes is an object of the source, by the caller's contract.
-    if stays && unsafe { source.resize(block, old, new) } {
+    if let Some(block) = stays.then(|| unsafe { source.resize(block, old, new) }).flatten() {
         if zeroed && new.size() > old.size() {
             // SAFETY: the block holds the new size now.
             let gained = unsafe { block.add(old.size()) };
@@ -86,9 +86,9 @@ impl<P: Platform> Source for Heap<P> {
         unsafe { self.dealloc(object, layout) };
     }
 
-    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> bool {
+    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the caller keeps the same contract.
-        unsafe { self.resize_in_place(object, old, new) }
+        unsafe { Self::resize(self, object, old, new) }
     }
 }
 

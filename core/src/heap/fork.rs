@@ -16,7 +16,7 @@ impl<P: Platform> Heap<P> {
     }
 
     /// After a fork, in the parent and in the child. In the child, local heaps of threads that are gone keep what they had:
-    /// at most 64 KiB each.
+    /// at most [`Options::local_heap_bytes`](crate::Options::local_heap_bytes) each.
     ///
     /// The child may use the heap only if the platform's memory is private to it: pages that are shared between processes
     /// would be used by both.

@@ -22,13 +22,7 @@ impl<P: Platform> Heap<P> {
         let fit = self.fit_for(layout, content)?;
         // Who asks for zeroes seldom writes over all of them.
         let touch = if content == Content::Zero { Touch::Sparse } else { Touch::Dense };
-        let (run, found) = match self.take_large(fit, touch) {
-            Err(AllocError::OutOfMemory) => {
-                self.arena().reclaim();
-                self.take_large(fit, touch)?
-            }
-            other => other?,
-        };
+        let (run, found) = self.arena().or_reclaim(|| self.take_large(fit, touch))?;
         let object = self.arena().map().address_of(run.start);
         if content == Content::Zero && found == Content::Old {
             self.make_zero(run, layout.size())?;
@@ -132,7 +126,7 @@ impl<P: Platform> Heap<P> {
     }
 
     /// Whether the large object at `object` could be given room for `size` bytes where it is; then it now has it.
-    pub(crate) fn resize_large(&self, object: NonNull<u8>, size: usize) -> bool {
+    fn resize_large(&self, object: NonNull<u8>, size: usize) -> bool {
         let Ok(count) = self.pages_for(size) else { return false };
         let pages = self.arena().page_heap();
         let Ok(run) = self.large_run(object) else { return false };
@@ -143,12 +137,24 @@ impl<P: Platform> Heap<P> {
         }
     }
 
+    /// The large object at `object` made to hold `layout` without a copy; none if it has to be copied.
+    ///
+    /// # Safety
+    /// `object` must be live, and not be used afterwards if the result is another pointer.
+    pub(crate) unsafe fn resize_or_relocate(&self, object: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        if self.resize_large(object, layout.size()) {
+            return Some(object);
+        }
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.relocate_large(object, layout) }
+    }
+
     /// Moves the large object at `object` to a longer run for `layout`, without a copy; none if that is not worth it or cannot
     /// be. The old pages hold no memory then.
     ///
     /// # Safety
     /// `object` must be live, and not be used afterwards if there is a result.
-    pub(crate) unsafe fn relocate_large(&self, object: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+    unsafe fn relocate_large(&self, object: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
         let (arena, map) = (self.arena(), self.arena().map());
         let from = {
             let _pages = arena.page_heap();

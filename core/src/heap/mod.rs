@@ -176,12 +176,8 @@ impl<P: Platform> Heap<P> {
     ) -> Result<NonNull<u8>, AllocError> {
         let new_layout = Layout::from_size_align(new_size, layout.align()).map_err(|_| AllocError::TooLarge)?;
         // SAFETY: the caller keeps the same contract.
-        if unsafe { self.resize_in_place(object, layout, new_layout) } {
-            return Ok(object);
-        }
-        // SAFETY: as above.
-        if let Some(moved) = unsafe { self.relocate(object, layout, new_layout) } {
-            return Ok(moved);
+        if let Some(resized) = unsafe { self.resize(object, layout, new_layout) } {
+            return Ok(resized);
         }
         let moved = self.alloc(new_layout)?;
         let kept = layout.size().min(new_size);
@@ -192,31 +188,16 @@ impl<P: Platform> Heap<P> {
         Ok(moved)
     }
 
-    /// Whether `object`, allocated with `layout`, could be made to hold `new_layout` where it is; then it now does.
+    /// `object`, allocated with `layout`, made to hold `new_layout` without a copy: where it is or, if it is long, by moving its
+    /// pages. None if it has to be copied; then it is as it was.
     ///
     /// # Safety
     /// As for [`Heap::realloc`].
-    pub(crate) unsafe fn resize_in_place(&self, object: NonNull<u8>, layout: Layout, new_layout: Layout) -> bool {
+    pub(crate) unsafe fn resize(&self, object: NonNull<u8>, layout: Layout, new_layout: Layout) -> Option<NonNull<u8>> {
         match (of_layout(layout), of_layout(new_layout)) {
-            (Some(old), Some(new)) => old == new,
-            (None, None) => self.resize_large(object, new_layout.size()),
-            _ => false,
-        }
-    }
-
-    /// `object`, allocated with `layout`, moved to where it holds `new_layout`, without a copy; none if it has to be copied.
-    ///
-    /// # Safety
-    /// As for [`Heap::realloc`].
-    pub(crate) unsafe fn relocate(
-        &self,
-        object: NonNull<u8>,
-        layout: Layout,
-        new_layout: Layout,
-    ) -> Option<NonNull<u8>> {
-        match (of_layout(layout), of_layout(new_layout)) {
+            (Some(old), Some(new)) => (old == new).then_some(object),
             // SAFETY: the caller keeps the same contract.
-            (None, None) => unsafe { self.relocate_large(object, new_layout) },
+            (None, None) => unsafe { self.resize_or_relocate(object, new_layout) },
             _ => None,
         }
     }
@@ -283,38 +264,30 @@ impl<P: Platform> Heap<P> {
         }
     }
 
-    /// Whether a live object, whose layout the caller does not know, holds `size` bytes where it is, or could be made to: then
-    /// it now does. An object that would waste half of its memory or more does not stay where it is.
+    /// A live object, whose layout the caller does not know, made to hold `size` bytes without a copy: where it is or, if it is
+    /// long, by moving its pages. None if it has to be copied, as one that would waste half of its memory or more; then it is
+    /// as it was. Its alignment becomes that of a slot or a page.
     ///
     /// # Errors
     /// The pointer is not the start of a slot or of a large object; see [`Misuse`].
     ///
     /// # Safety
-    /// `object` must be a live object, of which no more than `size` bytes are used afterwards, or any pointer that is an error.
-    pub unsafe fn resize_live(&self, object: NonNull<u8>, size: usize) -> Result<bool, Misuse> {
-        let (slot, usable) = match self.slot_size(object)? {
+    /// `object` must be a live object, of which no more than `size` bytes are used afterwards, and none if the result is another
+    /// pointer; or any pointer that is an error.
+    pub unsafe fn resize_live(&self, object: NonNull<u8>, size: usize) -> Result<Option<NonNull<u8>>, Misuse> {
+        let (is_slot, usable) = match self.slot_size(object)? {
             Some(size) => (true, size),
             None => (false, self.large_size(object)?),
         };
         if of_size(size).is_some_and(|class| self.arena.cut(class).size as usize <= usable / 2) {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(if slot { size <= usable } else { self.resize_large(object, size) })
-    }
-
-    /// A live large object, whose layout the caller does not know, moved to where it holds `size` bytes, without a copy; none if
-    /// it has to be copied. Its alignment becomes that of a page.
-    ///
-    /// # Errors
-    /// The pointer is not the start of a slot or of a large object; see [`Misuse`].
-    ///
-    /// # Safety
-    /// `object` must be a live object, which is not used afterwards if there is a result, or any pointer that is an error.
-    pub unsafe fn relocate_live(&self, object: NonNull<u8>, size: usize) -> Result<Option<NonNull<u8>>, Misuse> {
-        let Located::Large = self.locate(object)? else { return Ok(None) };
+        if is_slot {
+            return Ok((size <= usable).then_some(object));
+        }
         let layout = Layout::from_size_align(size, MIN_ALIGN).ok();
         // SAFETY: the caller keeps the same contract.
-        Ok(layout.and_then(|layout| unsafe { self.relocate_large(object, layout) }))
+        Ok(layout.and_then(|layout| unsafe { self.resize_or_relocate(object, layout) }))
     }
 
     /// Whether `pointer` points into a span or a large object of this heap, be it to the start of an object or not. A free

@@ -68,9 +68,9 @@ impl<H: HeapRef> Source for LocalRef<H> {
         unsafe { self.local.borrow_mut().dealloc(object, layout) };
     }
 
-    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> bool {
+    unsafe fn resize(&self, object: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the caller keeps the same contract.
-        unsafe { self.local.borrow().heap().resize_in_place(object, old, new) }
+        unsafe { self.local.borrow().heap().resize(object, old, new) }
     }
 }
 

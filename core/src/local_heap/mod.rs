@@ -113,20 +113,23 @@ impl<H: HeapRef> LocalHeap<H> {
     #[cold]
     #[inline(never)]
     fn alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        match self.try_alloc_uncached(layout) {
-            Err(AllocError::OutOfMemory) => {
-                // What this handle keeps may be just what is missing.
-                self.flush();
-                self.try_alloc_uncached(layout)
-            }
-            other => other,
-        }
+        self.or_flush(|local| match of_layout(layout) {
+            Some(class) => local.alloc_slow(class),
+            None => local.heap().alloc_large(layout, Content::Old),
+        })
     }
 
-    fn try_alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        match of_layout(layout) {
-            Some(class) => self.alloc_slow(class),
-            None => self.heap().alloc_large(layout, Content::Old),
+    /// What `attempt` gives, tried once more if it runs out of memory: what this handle keeps may be just what is missing.
+    fn or_flush(
+        &mut self,
+        attempt: impl Fn(&mut Self) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        match attempt(self) {
+            Err(AllocError::OutOfMemory) => {
+                self.flush();
+                attempt(self)
+            }
+            other => other,
         }
     }
 
@@ -143,13 +146,7 @@ impl<H: HeapRef> LocalHeap<H> {
                 unsafe { object.write_bytes(0, layout.size()) };
                 Ok(object)
             }
-            _ => match self.heap().alloc_zeroed(layout) {
-                Err(AllocError::OutOfMemory) => {
-                    self.flush();
-                    self.heap().alloc_zeroed(layout)
-                }
-                other => other,
-            },
+            _ => self.or_flush(|local| local.heap().alloc_zeroed(layout)),
         }
     }
 
@@ -251,12 +248,8 @@ impl<H: HeapRef> LocalHeap<H> {
     ) -> Result<NonNull<u8>, AllocError> {
         let new_layout = Layout::from_size_align(new_size, layout.align()).map_err(|_| AllocError::TooLarge)?;
         // SAFETY: the caller keeps the same contract.
-        if unsafe { self.heap().resize_in_place(object, layout, new_layout) } {
-            return Ok(object);
-        }
-        // SAFETY: as above.
-        if let Some(moved) = unsafe { self.heap().relocate(object, layout, new_layout) } {
-            return Ok(moved);
+        if let Some(resized) = unsafe { self.heap().resize(object, layout, new_layout) } {
+            return Ok(resized);
         }
         let moved = self.alloc(new_layout)?;
         let kept = layout.size().min(new_size);

@@ -92,13 +92,7 @@ impl<P: Platform> Arena<P> {
 
     /// One free slot of `class`, and what it holds: for callers without a vector.
     pub(crate) fn claim_one(&self, class: SizeClass) -> Result<(Object, Content), AllocError> {
-        match self.try_claim_one(class) {
-            Err(AllocError::OutOfMemory) => {
-                self.reclaim();
-                self.try_claim_one(class)
-            }
-            other => other,
-        }
+        self.or_reclaim(|| self.try_claim_one(class))
     }
 
     fn try_claim_one(&self, class: SizeClass) -> Result<(Object, Content), AllocError> {
@@ -188,8 +182,19 @@ impl<P: Platform> Arena<P> {
         }
     }
 
+    /// What `attempt` gives, tried once more after [`Arena::reclaim`] if it runs out of memory.
+    pub(crate) fn or_reclaim<T>(&self, attempt: impl Fn() -> Result<T, AllocError>) -> Result<T, AllocError> {
+        match attempt() {
+            Err(AllocError::OutOfMemory) => {
+                self.reclaim();
+                attempt()
+            }
+            other => other,
+        }
+    }
+
     /// Makes free memory of whatever the heap holds without need, after an allocation failed.
-    pub(crate) fn reclaim(&self) {
+    fn reclaim(&self) {
         self.drain_all();
         self.retry_parted();
         // Where dirty pages cannot go back, they must at least join their clean neighbours.
