@@ -37,7 +37,7 @@
 //!
 //! | floor | what is there |
 //! |---|---|
-//! | `base` | units, tunables, errors, random numbers; `sync`, the one file that names atomics and locks |
+//! | `base` | units, tunables, errors, budgets, random numbers; `sync`, the one file that names atomics and locks |
 //! | `ds` | size classes, tables by page, shuffle vectors, the metadata pool |
 //! | `platform` | [`Platform`]: what the heap asks of the system; `SimulatedPlatform` for tests |
 //! | `page_heap` | free runs of pages, what each page belongs to, how many mappings are in use |
@@ -79,10 +79,11 @@
 //! `ARCHITECTURE.md` has the words, the numbered invariants and the lock order. Then `ds::size_class` and
 //! `span::class_spans` (the heart), `mesh::pair` (the protocol), `local_heap` (the fast path).
 #![no_std]
+#![cfg_attr(feature = "nightly", feature(allocator_api))]
 
 #[cfg(any(test, feature = "simulated", feature = "alloc", feature = "bench-internals"))]
 extern crate alloc;
-#[cfg(any(test, feature = "check"))]
+#[cfg(any(test, feature = "check", feature = "loom"))]
 extern crate std;
 
 mod base;
@@ -92,25 +93,39 @@ mod ds;
 mod heap;
 mod local_heap;
 mod mesh;
+#[cfg(feature = "loom")]
+pub mod model;
 mod page_heap;
 mod platform;
 mod span;
 #[cfg(all(test, feature = "simulated", feature = "check"))]
 mod tests;
 
+pub use base::budget::{
+    Budget, BudgetOptions, BudgetRef, Charge, LimitBelowUse, LimitHook, Limits, OverBudget, Refusal, Resource,
+    Teardown, Usage,
+};
 pub use base::error::{AllocError, Misuse, MisuseKind, Operation, PlatformError};
 pub use base::units::{PageIndex, PageRun, SizeClass};
 pub use heap::Heap;
+pub use heap::cell::{CellError, CellRef, HeapCell, Inside, Stamped};
 pub use heap::inspect::{ClassUse, ObjectInfo, Objects};
 pub use heap::json::StatisticsJson;
+pub use heap::leaks::{LeakTotal, Leaks};
 pub use heap::marks::MarkBits;
+pub use heap::pin::PinError;
 pub use heap::statistics::Statistics;
 pub use heap::sweep::Swept;
 pub use heap::walk::PageUse;
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04", feature = "nightly"))]
 pub use local_heap::LocalRef;
-pub use local_heap::{HeapRef, LocalHeap};
+pub use local_heap::{BulkError, Profiler, Sample, SampledLocal, Sampling};
+pub use local_heap::{CellLocal, CountedLocal, Entered, HeapRef, LocalHeap};
+#[cfg(feature = "alloc")]
+pub use local_heap::{MergedHeap, MergedLocal};
 pub use mesh::{MeshBudget, MeshStep, StepEnd};
+#[cfg(feature = "simulated")]
+pub use platform::failing::Failing;
 #[cfg(feature = "simulated")]
 pub use platform::simulated::{PageState, SimulatedPlatform};
 pub use platform::{Access, Facts, Platform, Purpose, Touch};

@@ -8,14 +8,14 @@ pub(crate) const MIN_ALIGN: usize = 16;
 #[cfg(not(all(loom, feature = "loom")))]
 pub(crate) const MAX_SMALL_SIZE: usize = 32 << 10; // 32 KiB
 #[cfg(all(loom, feature = "loom"))]
-pub(crate) const MAX_SMALL_SIZE: usize = 32;
+pub(crate) const MAX_SMALL_SIZE: usize = 64;
 
 /// How many size classes there are: eight up to 128 bytes, four per doubling up to 1 KiB, eight per doubling up to 8 KiB,
 /// four per doubling beyond. `ds::size_class` makes them.
 #[cfg(not(all(loom, feature = "loom")))]
 pub(crate) const CLASS_COUNT: usize = 52;
 #[cfg(all(loom, feature = "loom"))]
-pub(crate) const CLASS_COUNT: usize = 2;
+pub(crate) const CLASS_COUNT: usize = 4;
 
 /// Layouts aligned beyond this are runs of pages. No page is smaller, so that a slot's alignment within its page is its own.
 #[cfg(not(all(loom, feature = "loom")))]
@@ -108,6 +108,13 @@ pub(crate) const DIRTY_PAGES_PART: u32 = 8;
 /// would otherwise pay a page fault (2 microseconds) for each page each time.
 pub(crate) const DIRTY_PERIOD_NS: u64 = 100_000_000; // 100 ms
 
+/// Shorter runs of dirty pages are given back only when they were not reused for [`DIRTY_SHORT_PERIOD_NS`]: while a program
+/// frees at random, single pages are on their way to becoming long runs, and each would cost a call, and where it lies in a huge
+/// page, that.
+pub(crate) const DIRTY_SHORT_RUN: u32 = 16; // 64 KiB of 4 KiB pages
+/// See [`DIRTY_SHORT_RUN`].
+pub(crate) const DIRTY_SHORT_PERIOD_NS: u64 = 1_000_000_000; // 1 s
+
 /// Spans of more slots are not meshed: with so many they overlap unless they are all but empty.
 pub(crate) const MAX_MESH_SLOTS: u32 = 256;
 
@@ -131,6 +138,14 @@ pub(crate) const ZERO_BY_PURGE_BYTES: usize = 256 << 10; // 256 KiB
 /// Large objects of this many bytes that grow elsewhere are moved by the platform, if it can: a call and two mappings, which
 /// are scarce, instead of a copy.
 pub(crate) const RELOCATE_MIN_BYTES: usize = 2 << 20; // 2 MiB
+
+/// An allocation that a budget refused memory meshes so many pages at a time, for at most so long, until one such step has freed
+/// some, but no more steps than these: the next refusal goes on.
+pub(crate) const RELIEF_MESH_PAGES: u32 = 256;
+/// See [`RELIEF_MESH_PAGES`].
+pub(crate) const RELIEF_MESH_TIME: core::time::Duration = core::time::Duration::from_millis(2);
+/// See [`RELIEF_MESH_PAGES`].
+pub(crate) const RELIEF_MESH_STEPS: usize = 8;
 
 /// Free pages given back in one unit of a mesh step, by one call: up to some 40 microseconds.
 pub(crate) const PURGE_PAGES_PER_UNIT: u32 = 64;

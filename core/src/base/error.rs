@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::base::budget::OverBudget;
+
 /// Why an allocation was not made. Every object is as it was before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -17,6 +19,8 @@ pub enum AllocError {
     PageSize,
     /// The platform refused a call.
     Platform(PlatformError),
+    /// A budget has no room for the memory, nor had it after the heap gave back what it could and the budget's hook was called.
+    OverBudget(OverBudget),
 }
 
 impl fmt::Display for AllocError {
@@ -29,11 +33,18 @@ impl fmt::Display for AllocError {
                 f.write_str("the platform's pages are smaller than 4 KiB, larger than 64 KiB or no power of two")
             }
             Self::Platform(error) => error.fmt(f),
+            Self::OverBudget(error) => error.fmt(f),
         }
     }
 }
 
 impl core::error::Error for AllocError {}
+
+impl From<OverBudget> for AllocError {
+    fn from(error: OverBudget) -> Self {
+        Self::OverBudget(error)
+    }
+}
 
 impl From<PlatformError> for AllocError {
     fn from(error: PlatformError) -> Self {
@@ -75,6 +86,10 @@ pub enum Operation {
     Protect,
     /// Move pages' content.
     Relocate,
+    /// Make private pages fit to be shown at other addresses.
+    Share,
+    /// Make shared pages private before a fork.
+    Freeze,
 }
 
 /// A pointer that the heap cannot accept back, and what it was found to be. Nothing was freed.
@@ -98,6 +113,8 @@ pub enum MisuseKind {
     DoubleFree,
     /// The layout that came with it belongs to another size class than the object.
     WrongLayout,
+    /// Its object is gone with an earlier generation of the heap: see [`HeapCell`](crate::HeapCell).
+    Stale,
 }
 
 impl fmt::Display for Misuse {
@@ -107,6 +124,7 @@ impl fmt::Display for Misuse {
             MisuseKind::Interior => "points into an object, not to its start",
             MisuseKind::DoubleFree => "was freed already",
             MisuseKind::WrongLayout => "was allocated with another layout",
+            MisuseKind::Stale => "is of an earlier generation of the heap",
         };
         write!(f, "{:#x} {what}", self.address)
     }

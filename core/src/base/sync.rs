@@ -7,23 +7,41 @@
 //! |---|---|
 //! | `MeshPass` | the pass's cursor and plan |
 //! | `SizeClass(c)`, ascending | class `c`'s lists, depot, and the records and bitmaps of its spans |
+//! | `Pins` | which objects are pinned |
 //! | `PageHeap` | free runs, large objects' records, mappings; with the class lock: which class a page belongs to |
 //! | `Metadata` | the pool |
 //! | `Platform` | the simulated platform's table; as any lock of a platform's own, a leaf |
+//! | `Merged` | the list of merged heaps; a leaf, held for looks at it only |
 //!
 //! The feature `check` asserts the order at each lock.
 
-pub(crate) use inner::{AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell};
+pub(crate) use inner::{AtomicU8, AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell, fence};
+
+/// Declares a function that is `const`, unless it makes loom's atomics.
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        $(#[$attribute])*
+        #[cfg(not(all(loom, feature = "loom")))]
+        $visibility const fn $($rest)*
+        $(#[$attribute])*
+        #[cfg(all(loom, feature = "loom"))]
+        $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_unless_loom;
 
 /// A place in the lock order. See the table above.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     MeshPass,
     SizeClass(u8),
+    Pins,
     PageHeap,
     Metadata,
     #[cfg(feature = "simulated")]
     Platform,
+    #[cfg(feature = "alloc")]
+    Merged,
 }
 
 /// What to do while another thread holds a lock: the platform yields.
@@ -37,7 +55,7 @@ mod inner {
     use super::{Rank, Relax, held};
     use core::ops::{Deref, DerefMut};
 
-    pub(crate) use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 
     /// Tries before the waiter yields: a class lock is held for some 100 ns, about this many pauses.
     const SPINS_BEFORE_YIELD: u32 = 64;
@@ -48,6 +66,10 @@ mod inner {
     pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
@@ -138,7 +160,7 @@ mod inner {
     use core::ops::{Deref, DerefMut};
 
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 
     /// loom's lock, ranked. It blocks in loom's scheduler, so that no model spins.
     #[derive(Debug)]
@@ -222,10 +244,13 @@ mod held {
             match rank {
                 Rank::MeshPass => 1,
                 Rank::SizeClass(class) => 2 << class,
+                Rank::Pins => 1 << 59,
                 Rank::PageHeap => 1 << 60,
                 Rank::Metadata => 1 << 61,
                 #[cfg(feature = "simulated")]
                 Rank::Platform => 1 << 62,
+                #[cfg(feature = "alloc")]
+                Rank::Merged => 1 << 63,
             }
         }
     }
@@ -254,6 +279,20 @@ mod held {
     }
 }
 
+/// Lets others go on, while one of them has to be waited for that holds no lock.
+pub(crate) fn wait_a_little(waiter: &impl Relax) {
+    #[cfg(not(all(loom, feature = "loom")))]
+    waiter.relax();
+    #[cfg(all(loom, feature = "loom"))]
+    {
+        let _ = waiter;
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(feature = "loom")]
+pub(crate) mod exploring;
+
 /// What models and other tests of races run on: loom's threads and its search under loom, plain threads and one run else.
 #[cfg(test)]
 pub(crate) mod testing {
@@ -265,7 +304,7 @@ pub(crate) mod testing {
     /// Runs `body` once, or under loom once for each interleaving of its threads.
     pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
         #[cfg(all(loom, feature = "loom"))]
-        loom::model(body);
+        super::exploring::explore(body);
         #[cfg(not(all(loom, feature = "loom")))]
         body();
     }

@@ -126,6 +126,20 @@ impl MetadataPool {
         self.committed += step;
     }
 
+    /// Takes everything back at once, and keeps what was taken in.
+    ///
+    /// # Safety
+    /// Nothing that came from the pool may be used any more, nor be given back.
+    pub(crate) unsafe fn restart(&mut self) {
+        self.heap = linked_list_allocator::Heap::empty();
+        self.free = [None; LISTS];
+        self.used = 0;
+        if self.committed > 0 {
+            // SAFETY: by the caller's contract and `new`'s, the memory that was taken in is ours alone again.
+            unsafe { self.heap.init(self.start.as_ptr(), self.committed) };
+        }
+    }
+
     /// Bytes of the range that were taken in, and so may hold memory.
     pub(crate) const fn committed(&self) -> usize {
         self.committed

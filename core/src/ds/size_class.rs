@@ -169,6 +169,12 @@ impl Cut {
         ((product >> RECIPROCAL_SHIFT) as u32, exact)
     }
 
+    /// Bytes of a span that are slots'.
+    #[inline]
+    pub(crate) const fn span_bytes(&self) -> usize {
+        self.slots as usize * self.size as usize
+    }
+
     /// Words of a bitmap with one bit a slot. A span of a single slot has none: its record tells whether the slot is taken,
     /// and objects of a page or more get by with less metadata.
     #[inline]

@@ -1,10 +1,9 @@
-//! `allocator_api2::alloc::Allocator` (feature `allocator-api2`): collections that live in a heap. Here is what all
-//! implementations share, and [`Heap`]'s own; `LocalRef`'s is in `local_heap`.
+//! Collections that live in a heap, by the trait `Allocator` of whoever defines it: features `allocator-api2` (0.2),
+//! `allocator-api2-04` (0.4) and `nightly` (`core`'s). Here is what all implementations share, and [`Heap`]'s own;
+//! `LocalRef`'s is in `local_heap`.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, without_provenance_mut};
-
-use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::heap::Heap;
 use crate::platform::Platform;
@@ -28,17 +27,17 @@ pub(crate) trait Source {
 }
 
 /// A block for `layout`. One without bytes takes no memory.
-pub(crate) fn allocate(source: &impl Source, layout: Layout, zeroed: bool) -> Result<NonNull<[u8]>, AllocError> {
+pub(crate) fn allocate(source: &impl Source, layout: Layout, zeroed: bool) -> Option<NonNull<[u8]>> {
     let start = if layout.size() == 0 {
         NonNull::new(without_provenance_mut(layout.align())).expect("no alignment is zero")
     } else {
-        source.get(layout, zeroed).ok_or(AllocError)?
+        source.get(layout, zeroed)?
     };
-    Ok(NonNull::slice_from_raw_parts(start, layout.size()))
+    Some(NonNull::slice_from_raw_parts(start, layout.size()))
 }
 
 /// # Safety
-/// As for [`Allocator::deallocate`].
+/// As for `Allocator::deallocate`.
 pub(crate) unsafe fn deallocate(source: &impl Source, block: NonNull<u8>, layout: Layout) {
     if layout.size() > 0 {
         // SAFETY: the block is an object of the source, by the caller's contract.
@@ -49,14 +48,14 @@ pub(crate) unsafe fn deallocate(source: &impl Source, block: NonNull<u8>, layout
 /// Makes a block larger or smaller, where it is if possible; with `zeroed`, bytes that it gains are zero.
 ///
 /// # Safety
-/// As for [`Allocator::grow_zeroed`] and [`Allocator::shrink`].
+/// As for `Allocator::grow_zeroed` and `Allocator::shrink`.
 pub(crate) unsafe fn resize(
     source: &impl Source,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
     zeroed: bool,
-) -> Result<NonNull<[u8]>, AllocError> {
+) -> Option<NonNull<[u8]>> {
     let stays = old.size() > 0 && new.size() > 0 && block.addr().get().is_multiple_of(new.align());
     // SAFETY: a block with bytes is an object of the source, by the caller's contract.
     if let Some(block) = stays.then(|| unsafe { source.resize(block, old, new) }).flatten() {
@@ -66,14 +65,14 @@ pub(crate) unsafe fn resize(
             // SAFETY: as above; nobody has seen these bytes yet.
             unsafe { gained.write_bytes(0, new.size() - old.size()) };
         }
-        return Ok(NonNull::slice_from_raw_parts(block, new.size()));
+        return Some(NonNull::slice_from_raw_parts(block, new.size()));
     }
     let moved = allocate(source, new, zeroed)?;
     // SAFETY: both blocks hold as many bytes, and they are two.
     unsafe { moved.cast::<u8>().copy_from_nonoverlapping(block, old.size().min(new.size())) };
     // SAFETY: the caller gave the block up.
     unsafe { deallocate(source, block, old) };
-    Ok(moved)
+    Some(moved)
 }
 
 impl<P: Platform> Source for Heap<P> {
@@ -92,19 +91,19 @@ impl<P: Platform> Source for Heap<P> {
     }
 }
 
-/// Gives an [`Allocator`] to a [`Source`] whose objects stay valid for as long as it lives, wherever it is moved.
+/// Gives the `Allocator` of a module to a [`Source`] whose objects stay valid for as long as it lives, wherever it is moved.
 macro_rules! implement_allocator {
-    ([$($generics:tt)*] $source:ty, $($lines:literal)*) => {
+    ([$($api:tt)*] [$($generics:tt)*] $source:ty, $($lines:literal)*) => {
         $(#[doc = $lines])*
         // SAFETY: blocks are objects of the heap, which the source keeps alive; moving a source moves no object. A layout that
         // fits a block has its size, as blocks are exactly as long as was asked for.
-        unsafe impl<$($generics)*> Allocator for $source {
-            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                $crate::heap::allocator_api::allocate(self, layout, false)
+        unsafe impl<$($generics)*> $($api)*::Allocator for $source {
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $($api)*::AllocError> {
+                $crate::heap::allocator_api::allocate(self, layout, false).ok_or($($api)*::AllocError)
             }
 
-            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                $crate::heap::allocator_api::allocate(self, layout, true)
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, $($api)*::AllocError> {
+                $crate::heap::allocator_api::allocate(self, layout, true).ok_or($($api)*::AllocError)
             }
 
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
@@ -112,26 +111,56 @@ macro_rules! implement_allocator {
                 unsafe { $crate::heap::allocator_api::deallocate(self, block, layout) };
             }
 
-            unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $($api)*::AllocError> {
                 // SAFETY: the caller keeps the same contract.
-                unsafe { $crate::heap::allocator_api::resize(self, block, old, new, false) }
+                let grown = unsafe { $crate::heap::allocator_api::resize(self, block, old, new, false) };
+                grown.ok_or($($api)*::AllocError)
             }
 
-            unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $($api)*::AllocError> {
                 // SAFETY: the caller keeps the same contract.
-                unsafe { $crate::heap::allocator_api::resize(self, block, old, new, true) }
+                let grown = unsafe { $crate::heap::allocator_api::resize(self, block, old, new, true) };
+                grown.ok_or($($api)*::AllocError)
             }
 
-            unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $($api)*::AllocError> {
                 // SAFETY: the caller keeps the same contract.
-                unsafe { $crate::heap::allocator_api::resize(self, block, old, new, false) }
+                let shrunk = unsafe { $crate::heap::allocator_api::resize(self, block, old, new, false) };
+                shrunk.ok_or($($api)*::AllocError)
             }
         }
     };
 }
-pub(crate) use implement_allocator;
 
-implement_allocator! {
+/// Gives all of the `Allocator`s that features ask for to a [`Source`].
+macro_rules! implement_allocators {
+    ($($source:tt)*) => {
+        #[cfg(feature = "allocator-api2")]
+        $crate::heap::allocator_api::implement_allocator! { [::allocator_api2::alloc] $($source)* }
+        #[cfg(feature = "allocator-api2-04")]
+        $crate::heap::allocator_api::implement_allocator! { [::allocator_api2_04::alloc] $($source)* }
+        #[cfg(feature = "nightly")]
+        $crate::heap::allocator_api::implement_allocator! { [::core::alloc] $($source)* }
+    };
+}
+pub(crate) use {implement_allocator, implement_allocators};
+
+implement_allocators! {
     [P: Platform] Heap<P>,
     "Collections in the heap, as `&Heap<P>`: from any thread, with a lock for each call. See [`crate::LocalRef`] for a faster way."
     ""

@@ -1,4 +1,4 @@
-//! The invariants as code (feature `check`): walks the whole heap and asserts I1 to I4 and I7 by name. For tests, at moments
+//! The invariants as code (feature `check`): walks the whole heap and asserts I1 to I4, I7 and I8 by name. For tests, at moments
 //! when no other thread uses the heap.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +21,19 @@ struct Found {
     dirty: u32,
     /// Spans of each class, keepers and aliases.
     spans: BTreeMap<usize, Vec<PageIndex>>,
+    /// Pages of spans that can mesh.
+    span_pages: BTreeSet<u32>,
     /// Pages that show others' memory.
     aliased: BTreeSet<u32>,
     /// Pages of dead aliases that are still to be unaliased.
     parted: BTreeSet<u32>,
+}
+
+impl Found {
+    /// Whether `page` belongs to a span of several slots.
+    fn in_spans(&self, page: PageIndex) -> bool {
+        self.span_pages.contains(&page.get())
+    }
 }
 
 impl<P: Platform> Heap<P> {
@@ -41,12 +50,20 @@ impl<P: Platform> Heap<P> {
         let counted = (counts.in_use, counts.clean, counts.dirty, counts.parted as usize);
         assert_eq!(sums, counted, "I1: every page is counted once");
         for page in (0..counts.frontier).map(PageIndex::new) {
-            let counted = pages.mappings_mut().is_alias(page);
+            let counted = pages.mappings_mut().is_apart(page);
             let shown = found.aliased.contains(&page.get()) || found.parted.contains(&page.get());
-            assert_eq!(counted, shown, "I7: {page:?} is counted as what it is");
+            // A keeper's pages may be shared among private ones.
+            let shared = counted && self.arena().facts().private_until_shared && found.in_spans(page);
+            assert!(counted == shown || shared, "I7: {page:?} is counted as what it is");
         }
         let aliased = u32::try_from(found.aliased.len()).expect("pages are counted in 32 bits");
         assert_eq!(aliased, counts.aliased, "I7: aliased pages are counted");
+        let (in_use, held) = pages.account().counts();
+        drop(pages);
+        assert_eq!(in_use, counts.in_use, "I8: spans and large objects are charged");
+        let hollow: u32 = all_classes().map(|class| self.arena().class(class).spans.counts().hollow_pages).sum();
+        let expected = counts.in_use - counts.aliased - hollow + counts.dirty + counts.unpurged;
+        assert_eq!(held, expected, "I8: the memory that pages hold is charged");
     }
 
     /// I1 and I2: runs lie end to end, each page of one kind.
@@ -83,6 +100,9 @@ impl<P: Platform> Heap<P> {
             assert_eq!(map.span_head(inner, run.count), page, "I2: {inner:?} leads to its span");
         }
         found.in_use += run.count;
+        if self.arena().cut(class).can_mesh() {
+            found.span_pages.extend(run.pages().map(PageIndex::get));
+        }
         found.spans.entry(class.index()).or_default().push(page);
         if matches!(map_record(self, page), PageRecord::Alias { .. }) {
             found.aliased.extend(run.pages().map(PageIndex::get));

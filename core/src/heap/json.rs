@@ -7,7 +7,7 @@ use crate::heap::statistics::Statistics;
 /// A heap's [`Statistics`] as JSON, once it is displayed: `{"version":1,"taken_bytes":64,...}`.
 ///
 /// A member for each field of [`Statistics`], by its name, in no particular order; all are whole numbers, which may exceed
-/// what readers that know only floating point hold exactly (2^53). `version` is 1 as long as members are only added.
+/// what readers that know only floating point hold exactly (2^53). `version` is [`Statistics::VERSION`].
 #[derive(Clone, Copy, Debug)]
 pub struct StatisticsJson<'s>(&'s Statistics);
 
@@ -31,6 +31,7 @@ impl fmt::Display for StatisticsJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = fields!(
             *self.0,
+            version,
             taken_bytes,
             held_bytes,
             metadata_bytes,
@@ -47,11 +48,12 @@ impl fmt::Display for StatisticsJson<'_> {
             mesh_passes,
             pages_meshed,
             longest_step_ns,
+            pinned_objects,
             misuses,
         );
-        f.write_str("{\"version\":1")?;
-        for (name, value) in fields {
-            write!(f, ",\"{name}\":{value}")?;
+        for (index, (name, value)) in fields.into_iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            write!(f, "{before}\"{name}\":{value}")?;
         }
         f.write_str("}")
     }

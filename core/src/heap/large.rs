@@ -48,7 +48,7 @@ impl<P: Platform> Heap<P> {
     }
 
     /// The run that `layout` needs.
-    fn fit_for(&self, layout: Layout, prefer: Content) -> Result<Fit, AllocError> {
+    pub(super) fn fit_for(&self, layout: Layout, prefer: Content) -> Result<Fit, AllocError> {
         let map = self.arena().map();
         let count = self.pages_for(layout.size())?;
         let align = u32::try_from(layout.align().div_ceil(map.page_size())).map_err(|_| AllocError::TooLarge)?;
@@ -75,12 +75,13 @@ impl<P: Platform> Heap<P> {
         let map = self.arena().map();
         let (run, content) = {
             let mut pages = self.arena().page_heap();
-            let (run, content) = pages.take(map, fit).ok_or(AllocError::OutOfMemory)?;
+            let (run, content) = pages.take(map, fit)?;
             map.set_kinds(run, PageKind::LargeTail);
             map.set_kinds(PageRun::new(run.start, 1), PageKind::LargeHead);
             self.set_large(&pages, run);
             (run, content)
         };
+        self.arena().forget_pins(PageRun::new(run.start, 1));
         self.arena().commit_fresh(run, content, touch)?;
         Ok((run, content))
     }

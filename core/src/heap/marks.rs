@@ -124,6 +124,16 @@ impl<P: Platform> MarkBits<'_, P> {
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
+    /// Takes the mark of the slot or large object that `pointer` points into. Returns whether it had one.
+    ///
+    /// As [`MarkBits::mark`].
+    #[inline]
+    pub fn unmark(&self, pointer: NonNull<u8>) -> bool {
+        let Some((word, bit)) = self.place(pointer) else { return false };
+        // Relaxed: see `mark`.
+        word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    }
+
     /// Whether the slot or large object that `pointer` points into has a mark.
     #[inline]
     pub fn is_marked(&self, pointer: NonNull<u8>) -> bool {

@@ -1,7 +1,8 @@
 //! The heap as a value: created, shared, used and dropped by its embedder. See the crate docs for the tour.
 
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04", feature = "nightly"))]
 pub(crate) mod allocator_api;
+pub(crate) mod cell;
 #[cfg(feature = "check")]
 mod check;
 #[cfg(not(all(loom, feature = "loom")))]
@@ -9,26 +10,33 @@ mod fork;
 pub(crate) mod inspect;
 pub(crate) mod json;
 pub(crate) mod large;
+pub(crate) mod leaks;
 pub(crate) mod marks;
 mod meshable;
+pub(crate) mod pin;
+pub(crate) mod relief;
+mod reset;
 pub(crate) mod statistics;
 pub(crate) mod sweep;
 pub(crate) mod walk;
+mod would_fit;
 
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
+use crate::base::budget::{Budget, BudgetRef};
 use crate::base::config::MIN_ALIGN;
 use crate::base::error::{AllocError, Misuse, MisuseKind, PlatformError};
 use crate::base::units::SizeClass;
 use crate::ds::size_class::{of_layout, of_size};
+use crate::heap::relief::with_relief;
 use crate::local_heap::LocalHeap;
 use crate::mesh::pair::Writers;
 use crate::mesh::pass::MeshPass;
 use crate::mesh::{MeshBudget, MeshStep};
 use crate::page_heap::{Content, PageKind};
-use crate::platform::Platform;
+use crate::platform::{Facts, Platform};
 use crate::span::arena::{Arena, Options};
 
 /// A heap that gives fragmented memory back without moving objects.
@@ -77,7 +85,29 @@ impl<P: Platform> Heap<P> {
     /// # Errors
     /// As for [`Heap::new`].
     pub fn with_options(platform: P, options: Options) -> Result<Self, AllocError> {
-        Ok(Self { pass: MeshPass::new(), arena: Arena::new(platform, options)? })
+        Ok(Self { pass: MeshPass::new(), arena: Arena::new(platform, options, None)? })
+    }
+
+    /// The same, charged to `budget` and the nodes above it: the bytes of spans and large objects as they come and go
+    /// ([`Resource::Virtual`]) and the memory that they hold ([`Resource::Physical`]). Several heaps may charge one node.
+    ///
+    /// When a node has no room, the allocation gives back what the heap holds without need, meshes if it may
+    /// ([`Options::mesh_at_limit`]), and tries again; then it calls the node's hook
+    /// ([`BudgetOptions::on_limit`](crate::BudgetOptions::on_limit)) once, and tries a last time. The error
+    /// ([`AllocError::OverBudget`]) names the node. A free never fails, and needs no room.
+    ///
+    /// [`Resource::Virtual`]: crate::Resource::Virtual
+    /// [`Resource::Physical`]: crate::Resource::Physical
+    ///
+    /// # Errors
+    /// As for [`Heap::new`]. The heap's own metadata is not charged, so the budget refuses nothing yet.
+    pub fn with_budget(platform: P, options: Options, budget: impl Into<BudgetRef>) -> Result<Self, AllocError> {
+        Ok(Self { pass: MeshPass::new(), arena: Arena::new(platform, options, Some(budget.into()))? })
+    }
+
+    /// The node that the heap's memory is charged to.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.arena.budget()
     }
 
     /// A handle for the calling thread, with a fast path of its own.
@@ -90,6 +120,12 @@ impl<P: Platform> Heap<P> {
         self.arena.platform()
     }
 
+    /// What that platform can do, and so which wishes the heap can fulfil: a heap whose platform cannot alias or purge pages does
+    /// not mesh, and one without a write barrier meshes at safepoints only. Why it cannot is the platform's to tell.
+    pub fn facts(&self) -> &Facts {
+        self.arena.facts()
+    }
+
     pub(crate) const fn arena(&self) -> &Arena<P> {
         &self.arena
     }
@@ -100,10 +136,11 @@ impl<P: Platform> Heap<P> {
     /// # Errors
     /// See [`AllocError`]; the heap is as before.
     pub fn alloc(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        match of_layout(layout) {
-            Some(class) => Ok(self.arena.claim_one(class)?.0),
-            None => self.alloc_large(layout, Content::Old),
-        }
+        let attempt = |heap: &mut &Self| match of_layout(layout) {
+            Some(class) => Ok(heap.arena.claim_one(class)?.0),
+            None => heap.alloc_large(layout, Content::Old),
+        };
+        with_relief(&mut &*self, |heap| heap, layout.size(), attempt)
     }
 
     /// An object that holds `layout`, all its bytes zero. Pages that are known to be zero are not touched.
@@ -111,6 +148,11 @@ impl<P: Platform> Heap<P> {
     /// # Errors
     /// As for [`Heap::alloc`].
     pub fn alloc_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        with_relief(&mut &*self, |heap| heap, layout.size(), |heap| heap.try_alloc_zeroed(layout))
+    }
+
+    /// The same, without making room in a budget.
+    pub(crate) fn try_alloc_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let Some(class) = of_layout(layout) else {
             return self.alloc_large(layout, Content::Zero);
         };
@@ -320,13 +362,14 @@ impl<P: Platform> Heap<P> {
     /// with one another's pass.
     ///
     /// While a span moves, which takes some 10 microseconds, its addresses can be read, and writes to them wait. What
-    /// cannot wait is told, not lost: **a system call that writes to an object just then may fail** (on Linux, where the
-    /// barrier is made of page protection, with EFAULT, and a datagram that was to go there is dropped). Make such calls into
-    /// memory of another kind (objects of 64 KiB and more are never meshed), make them again, or mesh at safepoints.
+    /// cannot wait is told, not lost: **a system call that writes to an object just then may fail** (on Linux, if the
+    /// barrier is made of page protection, with EFAULT, and a datagram that was to go there is dropped; with userfaultfd it
+    /// waits). Make such calls into pinned objects ([`Heap::pin`]), make them again, or mesh at safepoints.
     ///
-    /// What writes past page protection knows nothing of the barrier, and goes to the old page, that is nowhere: devices and
+    /// What writes past page protection knows nothing of any barrier, and goes to the old page, that is nowhere: devices and
     /// the kernel on pages that they pinned before (`O_DIRECT`, registered buffers of io_uring, RDMA), and other processes.
-    /// Futexes shared between processes must not be objects either: an object's place in the file changes.
+    /// Such objects, and futexes that processes share, must be pinned with [`Heap::pin`], or live in a heap that
+    /// [never meshes](crate::Options::never_mesh).
     ///
     /// [`StepEnd::Unsupported`]: crate::StepEnd::Unsupported
     pub fn mesh(&self, budget: MeshBudget) -> MeshStep {

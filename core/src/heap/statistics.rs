@@ -8,6 +8,8 @@ use crate::span::arena::all_classes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
+    /// [`Statistics::VERSION`], for readers of copies that outlive the program.
+    pub version: u32,
     /// Bytes in slots that are taken and in large objects. Slots count whole. Those that wait in local heaps and, until
     /// [`Heap::purge`] or a mesh pass, in depots (up to 128 KiB a class) count as taken.
     pub taken_bytes: usize,
@@ -42,8 +44,15 @@ pub struct Statistics {
     pub pages_meshed: u64,
     /// The longest step so far, in nanoseconds of the platform's clock.
     pub longest_step_ns: u64,
+    /// Objects that are pinned now: see [`Heap::pin`].
+    pub pinned_objects: usize,
     /// Wrong pointers found so far.
     pub misuses: u64,
+}
+
+impl Statistics {
+    /// Changes when a field's meaning changes or a field goes, not when one is added.
+    pub const VERSION: u32 = 1;
 }
 
 impl<P: Platform> Heap<P> {
@@ -69,6 +78,7 @@ impl<P: Platform> Heap<P> {
         let without_memory = counts.aliased as usize + hollow_pages;
         let held_pages = in_use.saturating_sub(without_memory) + (counts.dirty + counts.unpurged) as usize;
         Statistics {
+            version: Statistics::VERSION,
             taken_bytes: taken_bytes + in_use.saturating_sub(class_pages) * page_size,
             held_bytes: if arena.facts().lazy_commit { held_pages } else { counts.total as usize } * page_size
                 + metadata_bytes,
@@ -86,6 +96,7 @@ impl<P: Platform> Heap<P> {
             mesh_passes: totals.passes,
             pages_meshed: totals.pages_freed,
             longest_step_ns: totals.longest_step_ns,
+            pinned_objects: arena.pinned(),
             misuses: arena.misuse_count(),
         }
     }

@@ -85,8 +85,19 @@ impl<P: Platform> Heap<P> {
     /// mark unless it was given one.)
     pub unsafe fn sweep_unmarked(&self, marks: &mut MarkBits<'_, P>) -> Swept {
         assert!(core::ptr::eq(self, marks.heap()), "the marks belong to another heap");
+        self.arena().drain_all();
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.release_unmarked(|page, word| marks.take_word(page, word)) }
+    }
+
+    /// Frees every slot and large object without a mark: `marks` is asked once for each word of a span's bitmap, and for word
+    /// 0 of a large object, whose mark is bit 0.
+    ///
+    /// # Safety
+    /// What has no mark must not be used afterwards, and no free slot without a mark may wait in a vector.
+    #[inline]
+    pub(super) unsafe fn release_unmarked(&self, mut marks: impl FnMut(PageIndex, usize) -> u64) -> Swept {
         let (arena, map) = (self.arena(), self.arena().map());
-        arena.drain_all();
         let mut swept = Swept::default();
         let (mut page, end) = (PageIndex::new(0), PageIndex::new(arena.page_heap().counts().frontier));
         while page < end {
@@ -97,7 +108,7 @@ impl<P: Platform> Heap<P> {
                     pages = cut.pages;
                     let mut guard = arena.class(class);
                     let mut emptied = Emptied::new(pages);
-                    let live = |word| marks.take_word(page, word);
+                    let live = |word| marks(page, word);
                     let released = usize::from(guard.spans.release_all_but(map, page, live, &mut emptied));
                     arena.give_back(guard, emptied);
                     swept.objects += released;
@@ -107,7 +118,7 @@ impl<P: Platform> Heap<P> {
                     let large = map.address_of(page);
                     if let Ok(size) = self.large_size(large) {
                         pages = u32::try_from(size / map.page_size()).expect("pages are counted in 32 bits");
-                        if marks.take_word(page, 0) == 0 && self.free_large(large).is_ok() {
+                        if marks(page, 0) == 0 && self.free_large(large).is_ok() {
                             swept.objects += 1;
                             swept.bytes += size;
                         }

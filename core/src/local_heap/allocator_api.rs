@@ -1,19 +1,17 @@
-//! A local heap as an allocator of collections (feature `allocator-api2`).
+//! A local heap as an allocator of collections (features `allocator-api2`, `allocator-api2-04`, `nightly`).
 
 use core::alloc::Layout;
 use core::cell::RefCell;
 use core::ptr::NonNull;
 
-use allocator_api2::alloc::{AllocError, Allocator};
-
-use crate::heap::allocator_api::{Source, implement_allocator};
+use crate::heap::allocator_api::{Source, implement_allocators};
 use crate::local_heap::{HeapRef, LocalHeap};
 
 /// A [`LocalHeap`] that one thread's collections share, as `&LocalRef`: an `Allocator` without locks for most calls. It can
 /// be sent to another thread as a whole, but not be shared between threads.
 ///
 /// ```
-/// # #[cfg(feature = "simulated")]
+/// # #[cfg(all(feature = "simulated", feature = "allocator-api2"))]
 /// # fn main() -> Result<(), meshheap::AllocError> {
 /// # let platform = meshheap::SimulatedPlatform::new(4096);
 /// # let mut options = meshheap::Options::default();
@@ -29,7 +27,7 @@ use crate::local_heap::{HeapRef, LocalHeap};
 /// unsafe { (&local).deallocate(block.cast(), Layout::new::<u64>()) };
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "simulated"))]
+/// # #[cfg(not(all(feature = "simulated", feature = "allocator-api2")))]
 /// # fn main() {}
 /// ```
 #[derive(Debug)]
@@ -74,7 +72,7 @@ impl<H: HeapRef> Source for LocalRef<H> {
     }
 }
 
-implement_allocator! {
+implement_allocators! {
     [H: HeapRef] LocalRef<H>,
     "Collections in the heap, as `&LocalRef<H>`, of one thread."
     ""

@@ -10,9 +10,15 @@
 //! allow. For one more, a class that is used little gives one up (second chance, by a clock hand), to the depot, so that no
 //! slot is touched.
 
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04", feature = "nightly"))]
 mod allocator_api;
+mod bulk;
+mod cell;
+mod counted;
 mod handle;
+#[cfg(feature = "alloc")]
+mod merged;
+mod sampled;
 mod stack;
 mod vectors;
 
@@ -26,12 +32,19 @@ use crate::base::rng::Rng;
 use crate::base::units::SizeClass;
 use crate::ds::shuffle_vector::Object;
 use crate::ds::size_class::of_layout;
+use crate::heap::relief::with_relief;
 use crate::heap::{Heap, Located};
 use crate::page_heap::Content;
 use crate::span::arena::{Arena, class_number};
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-04", feature = "nightly"))]
 pub use allocator_api::LocalRef;
+pub use bulk::BulkError;
+pub use cell::{CellLocal, Entered};
+pub use counted::CountedLocal;
 pub use handle::HeapRef;
+#[cfg(feature = "alloc")]
+pub use merged::{MergedHeap, MergedLocal};
+pub use sampled::{Profiler, Sample, SampledLocal, Sampling};
 use stack::Stack;
 use vectors::Vectors;
 
@@ -113,21 +126,23 @@ impl<H: HeapRef> LocalHeap<H> {
     #[cold]
     #[inline(never)]
     fn alloc_uncached(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.or_flush(|local| match of_layout(layout) {
+        self.or_flush(layout.size(), |local| match of_layout(layout) {
             Some(class) => local.alloc_slow(class),
             None => local.heap().alloc_large(layout, Content::Old),
         })
     }
 
-    /// What `attempt` gives, tried once more if it runs out of memory: what this handle keeps may be just what is missing.
+    /// What `attempt` gives, tried once more if it runs out of memory, or of what a budget allows: what this handle keeps may be
+    /// just what is missing.
     fn or_flush(
         &mut self,
+        wanted: usize,
         attempt: impl Fn(&mut Self) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
         match attempt(self) {
-            Err(AllocError::OutOfMemory) => {
+            Err(AllocError::OutOfMemory | AllocError::OverBudget(_)) => {
                 self.flush();
-                attempt(self)
+                with_relief(self, Self::heap, wanted, attempt)
             }
             other => other,
         }
@@ -146,7 +161,7 @@ impl<H: HeapRef> LocalHeap<H> {
                 unsafe { object.write_bytes(0, layout.size()) };
                 Ok(object)
             }
-            _ => self.or_flush(|local| local.heap().alloc_zeroed(layout)),
+            _ => self.or_flush(layout.size(), |local| local.heap().try_alloc_zeroed(layout)),
         }
     }
 
@@ -258,6 +273,35 @@ impl<H: HeapRef> LocalHeap<H> {
         // SAFETY: the caller gave the object up.
         unsafe { self.dealloc(object, layout) };
         Ok(moved)
+    }
+
+    /// The same if it takes a few instructions and a copy: both sizes are small, and the slot serves the new one or one of its
+    /// own is at hand. Else none, and the object is as it was. For callers that inline no more than this, and then call
+    /// [`LocalHeap::realloc`].
+    ///
+    /// # Safety
+    /// As for [`LocalHeap::realloc`].
+    #[inline]
+    pub unsafe fn realloc_cached(
+        &mut self,
+        object: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<u8>> {
+        let new_layout = Layout::from_size_align(new_size, layout.align()).ok()?;
+        let (old, new) = (of_layout(layout)?, of_layout(new_layout)?);
+        if old == new {
+            return Some(object);
+        }
+        if self.stacks[old.index()].is_full() {
+            return None;
+        }
+        let moved = self.stacks[new.index()].pop()?;
+        // SAFETY: both objects hold at least so many bytes, and they are two.
+        unsafe { moved.copy_from_nonoverlapping(object, layout.size().min(new_size)) };
+        let pushed = self.stacks[old.index()].push(object);
+        debug_assert!(pushed, "there was room");
+        Some(moved)
     }
 
     /// Gives all cached slots and vectors back to the heap, for a thread that will be idle for long.

@@ -29,6 +29,25 @@ impl Stack {
         Some(unsafe { self.top.read() })
     }
 
+    /// Pops as many as there are, and as `objects` has places. Returns how many.
+    #[inline]
+    pub(super) fn pop_many(&mut self, objects: &mut [Object]) -> usize {
+        // SAFETY: both point into the same vector's slots, or are the same (L1).
+        let count = objects.len().min(unsafe { self.top.offset_from_unsigned(self.start) });
+        for object in &mut objects[..count] {
+            // SAFETY: so many slots lie below `top`, and were written (L1).
+            self.top = unsafe { self.top.sub(1) };
+            // SAFETY: as above.
+            *object = unsafe { self.top.read() };
+        }
+        count
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.top == self.end
+    }
+
     #[inline]
     pub(super) fn push(&mut self, object: Object) -> bool {
         if self.top == self.end {

@@ -18,12 +18,14 @@
 //!                                └ refused ─▶ protect   ... or to the old one, which stays
 //! ```
 //!
-//! The keeper needs no protection: its own objects do not move, and the slots that are copied to are free. Nor do other
-//! members that show the same old page: their objects lie in other slots. No lock is taken while writers wait, since one of
+//! The keeper needs no protection: its own objects do not move, and the slots that are copied to are free. Only where pages are
+//! private until they are shared, its pages move once, to memory that can be shown elsewhere, before anything is laid on them:
+//! protected like a member's. Nor do other members that show the same old page: their objects lie in other slots. No lock is taken while writers wait, since one of
 //! them may hold it.
 
 use crate::base::error::PlatformError;
-use crate::base::units::{PageIndex, PageRun, SizeClass};
+use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
+use crate::page_heap::PageRecord;
 use crate::page_heap::mappings::Bound;
 use crate::platform::{Access, Platform};
 use crate::span::arena::{Arena, Class};
@@ -103,11 +105,12 @@ impl<'a, P: Platform> Pair<'a, P> {
         let keeper_bits = candidate(arena, &guard, class, keeper)?;
         let source_bits = candidate(arena, &guard, class, source)?;
         let overlap = keeper_bits.iter().zip(&source_bits).any(|(a, b)| a & b != 0);
-        if overlap || keeper == source {
+        if overlap || keeper == source || !may_mesh(arena, &guard, class, keeper, source) {
             return None;
         }
+        // Memory that the budget has no room for is not worth it.
+        arena.fill_hollow(&mut guard, &[keeper, source]).ok()?;
         for span in [keeper, source] {
-            guard.spans.forget_hollow(arena.map(), span);
             guard.spans.hold(arena.map(), span);
         }
         Some(Self { arena, class, keeper, source, writers, allowance, added: 0 })
@@ -118,6 +121,10 @@ impl<'a, P: Platform> Pair<'a, P> {
     /// # Safety
     /// As for [`mesh`].
     unsafe fn move_members(&mut self) -> Outcome {
+        // SAFETY: by the function's contract.
+        if let Err(outcome) = unsafe { self.share_keeper() } {
+            return outcome;
+        }
         // Bounded by the slots of a span: each alias has a live slot.
         while let Some(alias) = self.first_alias() {
             // SAFETY: by the function's contract.
@@ -145,6 +152,79 @@ impl<'a, P: Platform> Pair<'a, P> {
         purged.map_or_else(Outcome::Refused, |()| Outcome::Meshed { mappings: self.added })
     }
 
+    /// The keeper's own aliases show its pages again.
+    ///
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn relay_aliases(&mut self) -> Outcome {
+        // SAFETY: by the function's contract.
+        if let Err(outcome) = unsafe { self.share_keeper() } {
+            return outcome;
+        }
+        // Bounded by the slots of a span. A busy keeper keeps its chain.
+        let mut next = self.first_alias();
+        while let Some(alias) = next {
+            if self.arena.platform().is_private(self.run(alias))
+                // SAFETY: by the function's contract. The alias's slots are free in the keeper's other members (I4).
+                && let Err(outcome) = unsafe { self.move_addresses(alias) }
+            {
+                return outcome;
+            }
+            next = self.alias_after(alias);
+        }
+        Outcome::Meshed { mappings: self.added }
+    }
+
+    fn alias_after(&self, alias: PageIndex) -> Option<PageIndex> {
+        let _guard = self.arena.class(self.class);
+        // SAFETY: the class lock is held.
+        match unsafe { self.arena.map().record(alias) } {
+            PageRecord::Alias { next, .. } => next.get(),
+            _ => None,
+        }
+    }
+
+    /// Makes the keeper's pages such that other addresses can show them, if they are not.
+    ///
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn share_keeper(&mut self) -> Result<(), Outcome> {
+        let run = self.run(self.keeper);
+        if !self.arena.platform().is_private(run) {
+            return Ok(());
+        }
+        // Those of a keeper that was shared before a fork are counted already.
+        let was_apart = self.arena.page_heap().is_apart(run);
+        let added = self.count_mapping(run)?;
+        let share = || {
+            // SAFETY: by the function's contract, or by the barrier, nobody writes to the pages meanwhile.
+            unsafe { self.arena.platform().share(run) }
+        };
+        // SAFETY: `share` allows writes again.
+        let shared = unsafe { self.behind_barrier(run, share) };
+        if let Err(error) = shared {
+            if !was_apart {
+                self.arena.page_heap().mappings_mut().remove(run);
+            }
+            return Err(Outcome::Refused(error));
+        }
+        self.note_mappings(added);
+        Ok(())
+    }
+
+    /// Counts `run` as a mapping of its own, before it becomes one. Returns how many that adds.
+    fn count_mapping(&self, run: PageRun) -> Result<usize, Outcome> {
+        self.arena.page_heap().mappings_mut().add(run, self.allowance).map_err(|bound| match bound {
+            Bound::Allowance => Outcome::NoAllowance,
+            Bound::Budget => Outcome::NoBudget,
+        })
+    }
+
+    const fn note_mappings(&mut self, added: usize) {
+        self.allowance -= added;
+        self.added += added;
+    }
+
     fn first_alias(&self) -> Option<PageIndex> {
         let guard = self.arena.class(self.class);
         let source = guard.spans.keeper(self.arena.map(), self.source).expect("a busy span stays a keeper");
@@ -161,11 +241,9 @@ impl<'a, P: Platform> Pair<'a, P> {
     /// As for [`mesh`].
     unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
         let run = self.run(member);
+        // What is moved out of its own pages becomes an alias by it; everything else is one.
         let was_alias = member != self.source;
-        let added = self.arena.page_heap().mappings_mut().add(run, self.allowance).map_err(|bound| match bound {
-            Bound::Allowance => Outcome::NoAllowance,
-            Bound::Budget => Outcome::NoBudget,
-        })?;
+        let added = self.count_mapping(run)?;
         // Slots that are released from here on are copied for nothing; none is claimed.
         let bits = self.own_bits(member);
         // SAFETY: the bits were just read; the rest is the function's contract.
@@ -175,31 +253,44 @@ impl<'a, P: Platform> Pair<'a, P> {
             }
             return Err(Outcome::Refused(error));
         }
-        self.allowance -= added;
-        self.added += added;
+        self.note_mappings(added);
         Ok(())
     }
 
     /// # Safety
     /// As for [`mesh`]; `bits` must hold all live slots of `member`, whose pages are `run`.
     unsafe fn copy_and_alias(&self, member: PageIndex, run: PageRun, bits: &GroupBits) -> Result<(), PlatformError> {
-        let platform = self.arena.platform();
-        let has_barrier = self.writers == Writers::Running;
-        if has_barrier {
-            // Takes the two borders that the alias takes, which are counted already (I7).
-            // SAFETY: the run is the arena's; writers that run into it wait, by the platform's word, until it is aliased.
-            unsafe { platform.protect(run, Access::ReadOnly) }?;
+        let copy_and_alias = || {
+            // SAFETY: by the function's contract, or by the barrier, nobody writes to the member's objects meanwhile.
+            unsafe { self.copy_live_slots(member, bits) };
+            // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
+            unsafe { self.arena.platform().alias(run, self.keeper) }
+        };
+        // SAFETY: `alias` allows writes again.
+        unsafe { self.behind_barrier(run, copy_and_alias) }
+    }
+
+    /// Makes a change of what the addresses of `run` show, with its writers waiting if there may be any.
+    ///
+    /// # Safety
+    /// If the change succeeds, it must have made the run writable, in the same step in which it changed.
+    unsafe fn behind_barrier(
+        &self,
+        run: PageRun,
+        change: impl FnOnce() -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        if self.writers == Writers::AtSafepoint {
+            return change();
         }
-        // SAFETY: by the function's contract, or by the barrier, nobody writes to the member's objects meanwhile.
-        unsafe { self.copy_live_slots(member, bits) };
-        // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
-        let aliased = unsafe { platform.alias(run, self.keeper) };
-        if aliased.is_err() && has_barrier {
+        let platform = self.arena.platform();
+        // Takes the two borders that the change takes, which are counted already (I7).
+        // SAFETY: the run is the arena's; writers that run into it wait, by the platform's word, until it is changed.
+        unsafe { platform.protect(run, Access::ReadOnly) }?;
+        change().inspect_err(|_| {
             // Should this fail as well, there is nothing left to do: see the verb's contract.
             // SAFETY: allows what was allowed before.
             let _ = unsafe { platform.protect(run, Access::ReadWrite) };
-        }
-        aliased
+        })
     }
 
     /// # Safety
@@ -241,6 +332,41 @@ impl<'a, P: Platform> Pair<'a, P> {
     }
 }
 
+/// Lays the members of the group at `head` together again, if they show memory of their own since a fork.
+///
+/// # Safety
+/// As for [`mesh`].
+pub(crate) unsafe fn thaw<P: Platform>(
+    arena: &Arena<P>,
+    class: SizeClass,
+    head: PageIndex,
+    allowance: usize,
+    writers: Writers,
+) -> Outcome {
+    {
+        let mut guard = arena.class(class);
+        let Some(keeper) = guard.spans.resting_keeper(arena.map(), head) else { return Outcome::Stale };
+        // SAFETY: the class lock is held.
+        let mut members =
+            core::iter::once(head).chain(unsafe { aliases(arena.map(), keeper.aliases) }.map(|(alias, _)| alias));
+        let pages = arena.cut(class).pages;
+        if keeper.aliases == PageLink::NONE
+            || !members.any(|page| arena.platform().is_private(PageRun::new(page, pages)))
+        {
+            return Outcome::Stale;
+        }
+        if arena.is_pinned(&guard, class, head) || arena.fill_hollow(&mut guard, &[head]).is_err() {
+            return Outcome::Stale;
+        }
+        guard.spans.hold(arena.map(), head);
+    }
+    let mut pair = Pair { arena, class, keeper: head, source: head, writers, allowance, added: 0 };
+    // SAFETY: by the function's contract.
+    let outcome = unsafe { pair.relay_aliases() };
+    pair.settle();
+    outcome
+}
+
 /// The taken slots of the whole group at `head`, if it is a partial span of `class`.
 pub(crate) fn candidate<P: Platform>(
     arena: &Arena<P>,
@@ -253,10 +379,26 @@ pub(crate) fn candidate<P: Platform>(
     Some(unsafe { union(arena.map(), head, keeper.aliases, arena.cut(class).words()) })
 }
 
-/// How many aliases the group at `head` has: what moving it costs.
+/// Whether no pin is in the way: the source's pages go, and a keeper's that are private until they are shared change once.
+fn may_mesh<P: Platform>(
+    arena: &Arena<P>,
+    guard: &Class,
+    class: SizeClass,
+    keeper: PageIndex,
+    source: PageIndex,
+) -> bool {
+    let keeper_changes = arena.platform().is_private(PageRun::new(keeper, arena.cut(class).pages));
+    let is_pinned = |head| arena.is_pinned(guard, class, head);
+    !is_pinned(source) && (!keeper_changes || !is_pinned(keeper))
+}
+
+/// How many aliases the group at `head` has: what moving it costs. More than any if it is pinned, and cannot move.
 pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex) -> usize {
     let guard = arena.class(class);
     let Some(keeper) = guard.spans.partial_keeper(arena.map(), head) else { return 0 };
+    if arena.is_pinned(&guard, class, head) {
+        return usize::MAX;
+    }
     // SAFETY: the class lock is held until the iterator ends.
     unsafe { aliases(arena.map(), keeper.aliases) }.count()
 }

@@ -1,6 +1,7 @@
 //! A pass over the whole heap, in steps: a cursor that remembers where the last step stopped.
 //!
 //! ```text
+//!   after a fork: Thaw, group by group
 //!   for each class that can mesh:
 //!     drain its depot
 //!     until its pages are through:   Collect ──▶ Search ──▶ Mesh (group by group, pair by pair)
@@ -17,7 +18,7 @@ use crate::base::sync::Relax;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering, Rank};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
-use crate::mesh::pair::{Outcome, Writers, alias_count, candidate, mesh};
+use crate::mesh::pair::{Outcome, Writers, alias_count, candidate, mesh, thaw};
 use crate::mesh::plan::Plan;
 use crate::page_heap::PageKind;
 use crate::platform::Platform;
@@ -25,6 +26,8 @@ use crate::span::arena::{Arena, class_number};
 
 /// Where a pass is.
 enum Stage {
+    /// Laying groups together again whose pages became private for a fork, from this page on.
+    Thaw(PageIndex),
     /// About to begin with the class of this number; so many units of what it keeps were given back already.
     Class(usize, usize),
     /// Collecting candidates from this page on.
@@ -57,6 +60,8 @@ pub(crate) struct MeshPass {
     pages_freed: AtomicUsize,
     longest_step_ns: AtomicUsize,
     scratch_bytes: AtomicUsize,
+    /// Forks since a pass began.
+    forks: AtomicUsize,
 }
 
 /// What all steps together did.
@@ -94,6 +99,7 @@ impl MeshPass {
             pages_freed: AtomicUsize::new(0),
             longest_step_ns: AtomicUsize::new(0),
             scratch_bytes: AtomicUsize::new(0),
+            forks: AtomicUsize::new(0),
         }
     }
 
@@ -112,7 +118,7 @@ impl MeshPass {
         let Some(mut place) = self.stage.try_lock() else {
             return step.ended(StepEnd::Busy);
         };
-        let mut stage = place.take().unwrap_or(Stage::Class(0, 0));
+        let mut stage = place.take().unwrap_or_else(|| self.first_stage());
         let end = loop {
             // SAFETY: by the function's contract; the pass's lock keeps other meshes out.
             match unsafe { step.unit(stage) } {
@@ -130,6 +136,11 @@ impl MeshPass {
         let report = step.ended(end);
         self.count(&report, place.as_ref());
         report
+    }
+
+    fn first_stage(&self) -> Stage {
+        // Relaxed: a fork holds the pass's lock when it writes.
+        if self.forks.swap(0, Ordering::Relaxed) > 0 { Stage::Thaw(PageIndex::new(0)) } else { Stage::Class(0, 0) }
     }
 
     fn count(&self, report: &MeshStep, stage: Option<&Stage>) {
@@ -164,6 +175,8 @@ impl MeshPass {
     #[cfg(not(all(loom, feature = "loom")))]
     pub(crate) fn lock_for_fork(&self, waiter: &impl Relax) {
         self.stage.lock_for_fork(waiter);
+        // Relaxed: see `first_stage`.
+        self.forks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Lets steps run again.
@@ -180,7 +193,7 @@ impl MeshPass {
     pub(crate) fn abandon<P: Platform>(&mut self, arena: &Arena<P>) {
         match self.stage.get_mut().take() {
             Some(Stage::Collect(plan, _) | Stage::Search(plan, _) | Stage::Mesh(plan, ..)) => plan.release(arena),
-            Some(Stage::Class(..) | Stage::Hollow(..) | Stage::Purge(_)) | None => {}
+            Some(Stage::Thaw(_) | Stage::Class(..) | Stage::Hollow(..) | Stage::Purge(_)) | None => {}
         }
     }
 }
@@ -219,6 +232,8 @@ impl<'a, P: Platform> Step<'a, P> {
     /// As for [`MeshPass::step`].
     unsafe fn unit(&mut self, stage: Stage) -> Unit {
         match stage {
+            // SAFETY: by the function's contract.
+            Stage::Thaw(page) => unsafe { self.thaw(page) },
             Stage::Class(index, drained) => self.begin_class(index, drained),
             Stage::Collect(plan, page) => self.collect(plan, page),
             Stage::Search(mut plan, page) => {
@@ -234,6 +249,36 @@ impl<'a, P: Platform> Step<'a, P> {
             Stage::Hollow(page, end) => self.hollow(page, end),
             Stage::Purge(end) => self.purge(end),
         }
+    }
+
+    /// Thaws the next group that needs it, if there is one near.
+    ///
+    /// # Safety
+    /// As for [`MeshPass::step`].
+    unsafe fn thaw(&mut self, mut page: PageIndex) -> Unit {
+        let end = PageIndex::new(self.arena.page_heap().counts().frontier);
+        if !self.arena.facts().private_until_shared || page >= end {
+            return Unit::Next(Stage::Class(0, 0));
+        }
+        let stop = end.min(page.plus(PLAN_PAGES_PER_LOCK));
+        while page < stop {
+            let next = page.plus(1);
+            if let PageKind::Small(class) = self.arena.map().kind(page) {
+                let allowance = self.budget.mappings - self.report.mappings;
+                // SAFETY: by the function's contract.
+                match unsafe { thaw(self.arena, class, page, allowance, self.writers) } {
+                    Outcome::Meshed { mappings } => {
+                        self.report.mappings += mappings;
+                        return Unit::Next(Stage::Thaw(next));
+                    }
+                    Outcome::Refused(error) => return Unit::Stop(StepEnd::Refused(error), None),
+                    // The mappings of all but the keeper's were never given back.
+                    Outcome::Stale | Outcome::NoAllowance | Outcome::NoBudget => {}
+                }
+            }
+            page = next;
+        }
+        Unit::Next(Stage::Thaw(stop))
     }
 
     fn begin_class(&mut self, index: usize, drained: usize) -> Unit {
@@ -370,7 +415,7 @@ impl<'a, P: Platform> Step<'a, P> {
         if self.arena.retry_one_parted() {
             return Unit::Next(Stage::Purge(end));
         }
-        match self.arena.purge_run(PURGE_PAGES_PER_UNIT) {
+        match self.arena.purge_run(PURGE_PAGES_PER_UNIT, 1) {
             Ok(0) => Unit::Stop(end, None),
             Ok(pages) => {
                 self.report.pages_purged += pages as usize;

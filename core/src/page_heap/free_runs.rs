@@ -73,6 +73,32 @@ impl FreeRuns {
         self.pages -= run.count;
     }
 
+    /// Takes the first `count` pages of a run off it, if what is left belongs on the same list: a long run then keeps its place
+    /// there. Returns whether it was done.
+    pub(crate) fn shorten(&mut self, map: &PageMap, run: PageRun, count: u32) -> bool {
+        let list = list_of(run.count);
+        // No list holds both runs of one page and longer ones: what is left has an end.
+        if count >= run.count || list_of(run.count - count) != list {
+            return false;
+        }
+        let rest = PageRun::new(run.start.plus(count), run.count - count);
+        let PageRecord::FreeRun { clean, previous, next, .. } = get(map, run.start) else {
+            unreachable!("I1: a run on a list starts with its record");
+        };
+        set(map, run.start, PageRecord::Unused);
+        set(map, rest.start, PageRecord::FreeRun { clean, pages: rest.count, previous, next });
+        set(map, rest.last(), PageRecord::FreeRunEnd { clean, pages: rest.count });
+        match previous.get() {
+            Some(before) => relink(map, before, |_, link| *link = PageLink::to(rest.start)),
+            None => self.heads[list] = PageLink::to(rest.start),
+        }
+        if let Some(after) = next.get() {
+            relink(map, after, |link, _| *link = PageLink::to(rest.start));
+        }
+        self.pages -= count;
+        true
+    }
+
     fn set_head(&mut self, list: usize, head: PageLink) {
         self.heads[list] = head;
         if head == PageLink::NONE {
@@ -93,6 +119,11 @@ impl FreeRuns {
             lists &= lists - 1;
         }
         None
+    }
+
+    /// Whether there is a run of `count` pages or more, where `count` is below [`EXACT`].
+    pub(crate) const fn has_run_of(&self, count: u32) -> bool {
+        self.occupied >> list_of(count) != 0
     }
 
     /// A run of the list with the longest runs.
@@ -155,10 +186,6 @@ fn set(map: &PageMap, page: PageIndex, record: PageRecord) {
 
 /// Changes the links of the free run at `page`.
 fn relink(map: &PageMap, page: PageIndex, change: impl FnOnce(&mut PageLink, &mut PageLink)) {
-    let mut record = get(map, page);
-    let PageRecord::FreeRun { previous, next, .. } = &mut record else {
-        unreachable!("I1: links lead to free runs");
-    };
-    change(previous, next);
-    set(map, page, record);
+    // SAFETY: as for `get`.
+    unsafe { map.relink(page, change) };
 }

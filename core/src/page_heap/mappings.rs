@@ -7,7 +7,7 @@ use bitvec::order::Lsb0;
 use bitvec::slice::BitSlice;
 use core::ptr::NonNull;
 
-use crate::base::units::PageRun;
+use crate::base::units::{PageIndex, PageRun};
 
 /// Which bound keeps mappings from being added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,8 @@ pub(crate) enum Bound {
 /// The borders. Guarded by the page-heap lock.
 #[derive(Debug)]
 pub(crate) struct Mappings {
-    /// First one bit a page: whether it is an alias. Then one bit a page: whether a border lies before it.
+    /// First one bit a page: whether it lies apart, an alias or shared among private ones. Then one bit a page: whether a border
+    /// lies before it.
     words: NonNull<usize>,
     pages: usize,
     in_use: usize,
@@ -54,8 +55,8 @@ impl Mappings {
         let words = table_words(self.pages);
         // SAFETY: the memory holds twice as many words, by `new`'s contract, and `&mut self` is exclusive.
         let all = unsafe { core::slice::from_raw_parts_mut(self.words.as_ptr(), 2 * words) };
-        let (aliases, borders) = all.split_at_mut(words);
-        (BitSlice::from_slice_mut(aliases), BitSlice::from_slice_mut(borders))
+        let (apart, borders) = all.split_at_mut(words);
+        (BitSlice::from_slice_mut(apart), BitSlice::from_slice_mut(borders))
     }
 
     /// Mappings beyond the first that the arena takes.
@@ -73,12 +74,12 @@ impl Mappings {
         self.budget = budget;
     }
 
-    /// Counts `run` as one alias, before the call that makes it one. `allowance` is what the caller may still add. Returns
+    /// Counts `run` as one mapping of its own, before the call that makes it one. `allowance` is what the caller may still add. Returns
     /// what it added, or the bound that does not reach.
     pub(crate) fn add(&mut self, run: PageRun, allowance: usize) -> Result<usize, Bound> {
         let (from, to) = (run.start.as_usize(), run.end().as_usize());
         let (in_use, budget) = (self.in_use, self.budget);
-        let (aliases, borders) = self.tables();
+        let (apart, borders) = self.tables();
         let before = borders[from..=to].count_ones();
         let added = 2_usize.saturating_sub(before);
         if in_use + added > budget {
@@ -87,7 +88,7 @@ impl Mappings {
         if added > allowance {
             return Err(Bound::Allowance);
         }
-        aliases[from..to].fill(true);
+        apart[from..to].fill(true);
         borders[from..=to].fill(false);
         // The arena's two ends are borders of the reservation already, but neighbours may be mapped there.
         borders.set(from, true);
@@ -96,24 +97,23 @@ impl Mappings {
         Ok(added)
     }
 
-    /// Counts `run` as showing its own pages again.
+    /// Counts `run` as lying in one mapping with its neighbours again.
     pub(crate) fn remove(&mut self, run: PageRun) {
         let (from, to) = (run.start.as_usize(), run.end().as_usize());
         let in_use = self.in_use;
-        let (aliases, borders) = self.tables();
+        let (apart, borders) = self.tables();
         let before = borders[from..=to].count_ones();
-        aliases[from..to].fill(false);
+        apart[from..to].fill(false);
         borders[from..=to].fill(false);
-        let first = from > 0 && aliases[from - 1];
-        let last = aliases[to];
+        let first = from > 0 && apart[from - 1];
+        let last = apart[to];
         borders.set(from, first);
         borders.set(to, last);
         self.in_use = in_use + usize::from(first) + usize::from(last) - before;
     }
 
-    /// Whether `page` is counted as an alias.
-    #[cfg(feature = "check")]
-    pub(crate) fn is_alias(&mut self, page: crate::base::units::PageIndex) -> bool {
+    /// Whether `page` is counted as lying apart.
+    pub(crate) fn is_apart(&mut self, page: PageIndex) -> bool {
         self.tables().0[page.as_usize()]
     }
 }

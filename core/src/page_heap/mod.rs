@@ -9,16 +9,22 @@
 //! it), a span, a large object (I1). Free runs are *clean* (read as zero, hold no memory) or *dirty* (hold old content);
 //! neighbours of one kind are merged at once, so that a purge of the last dirty page between two clean runs joins all three.
 
+mod account;
+mod fits;
 mod free_runs;
 pub(crate) mod map_layout;
 pub(crate) mod mappings;
 pub(crate) mod page_map;
+mod take;
 
 use core::ptr::NonNull;
 
-use crate::base::config::{DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS, PURGE_PAGES_PER_FREE};
+use crate::base::config::{
+    DIRTY_PAGES_MIN, DIRTY_PAGES_PART, DIRTY_PERIOD_NS, DIRTY_SHORT_PERIOD_NS, DIRTY_SHORT_RUN, PURGE_PAGES_PER_FREE,
+};
 use crate::base::units::{PageIndex, PageLink, PageRun};
 use crate::ds::size_class::Cut;
+pub(crate) use account::Account;
 use free_runs::FreeRuns;
 pub(crate) use map_layout::TablePeaks;
 use mappings::Mappings;
@@ -57,7 +63,8 @@ impl Fit {
     /// Where in `run` a fitting start lies.
     fn start_in(&self, run: PageRun) -> Option<PageIndex> {
         let absolute = u64::from(run.start.get()) + u64::from(self.phase);
-        let skip = absolute.next_multiple_of(u64::from(self.align)) - absolute;
+        // Spans fit anywhere: no division for them.
+        let skip = if self.align == 1 { 0 } else { absolute.next_multiple_of(u64::from(self.align)) - absolute };
         let fits = skip + u64::from(self.count) <= u64::from(run.count);
         #[expect(clippy::cast_possible_truncation, reason = "it fits into the run")]
         fits.then(|| run.start.plus(skip as u32))
@@ -81,7 +88,10 @@ pub(crate) struct PageHeap {
     dirty_low: u32,
     dirty_since: u64,
     /// Dirty pages that are to be purged bit by bit.
-    purge_debt: u32,
+    purge_debt: Surplus,
+    /// The fewest dirty pages since `idle_since`, for short runs.
+    idle_low: u32,
+    idle_since: u64,
     /// How far the page map's tables have been used.
     tables: TablePeaks,
     /// Pages of spans that are aliases: they show other pages' memory and hold none of their own.
@@ -93,14 +103,16 @@ pub(crate) struct PageHeap {
     parted: PageLink,
     /// Pages of those.
     parted_pages: u32,
+    /// What is charged (I8).
+    account: Account,
 }
 
 impl PageHeap {
-    /// A page heap over `total` fresh pages.
+    /// A page heap over `total` fresh pages, which are charged to `account` as they are used.
     ///
     /// # Safety
     /// `bits` must be [`Mappings::bytes`] of zeroed memory, the page heap's alone, for as long as it lives.
-    pub(crate) unsafe fn new(total: u32, bits: NonNull<usize>, mapping_budget: usize) -> Self {
+    pub(crate) unsafe fn new(total: u32, bits: NonNull<usize>, mapping_budget: usize, account: Account) -> Self {
         Self {
             clean: FreeRuns::default(),
             dirty: FreeRuns::default(),
@@ -110,7 +122,9 @@ impl PageHeap {
             in_use_peak: 0,
             dirty_low: 0,
             dirty_since: 0,
-            purge_debt: 0,
+            purge_debt: Surplus::NONE,
+            idle_low: 0,
+            idle_since: 0,
             tables: TablePeaks::default(),
             aliased: 0,
             unpurged: 0,
@@ -118,6 +132,7 @@ impl PageHeap {
             mappings: unsafe { Mappings::new(bits, total, mapping_budget) },
             parted: PageLink::NONE,
             parted_pages: 0,
+            account,
         }
     }
 
@@ -129,59 +144,6 @@ impl PageHeap {
     /// Notes that a span that is cut like this ends at `end`: its class's tables are used up to there.
     pub(crate) fn note_tables(&mut self, end: PageIndex, cut: &Cut) {
         self.tables.note(end.get(), cut.words(), cut.pages);
-    }
-
-    /// Free -> in use: a run that fits, whole and off all lists, its pages' kinds and records still those of free pages.
-    pub(crate) fn take(&mut self, map: &PageMap, fit: Fit) -> Option<(PageRun, Content)> {
-        let order = match fit.prefer {
-            Content::Old => [Content::Old, Content::Zero],
-            Content::Zero => [Content::Zero, Content::Old],
-        };
-        let taken = self
-            .take_free(map, fit, order[0], true)
-            .or_else(|| self.take_second(map, fit, order[1]))
-            .or_else(|| self.take_free(map, fit, order[0], false))
-            .or_else(|| self.take_free(map, fit, order[1], false))?;
-        self.in_use += fit.count;
-        self.in_use_peak = self.in_use_peak.max(self.in_use);
-        Some(taken)
-    }
-
-    /// What comes after the preferred content: clean runs before the frontier, and both before dirty ones, unless
-    /// fresh memory is to be spared.
-    fn take_second(&mut self, map: &PageMap, fit: Fit, second: Content) -> Option<(PageRun, Content)> {
-        match second {
-            Content::Zero => self.take_free(map, fit, Content::Zero, true).or_else(|| self.take_fresh(map, fit)),
-            Content::Old if fit.spare_fresh => {
-                self.take_free(map, fit, Content::Old, true).or_else(|| self.take_fresh(map, fit))
-            }
-            Content::Old => self.take_fresh(map, fit).or_else(|| self.take_free(map, fit, Content::Old, true)),
-        }
-    }
-
-    fn take_free(&mut self, map: &PageMap, fit: Fit, content: Content, quick: bool) -> Option<(PageRun, Content)> {
-        let runs = self.runs(content);
-        let whole = runs.find(map, fit, quick)?;
-        runs.remove(map, whole);
-        let start = fit.start_in(whole).expect("`find` found that it fits");
-        let wanted = PageRun::new(start, fit.count);
-        self.put_back(map, whole.start, wanted.start, content);
-        self.put_back(map, wanted.end(), whole.end(), content);
-        self.dirty_low = self.dirty_low.min(self.dirty.pages());
-        Some((wanted, content))
-    }
-
-    fn take_fresh(&mut self, map: &PageMap, fit: Fit) -> Option<(PageRun, Content)> {
-        let left = self.total - self.frontier.get();
-        if left == 0 {
-            return None;
-        }
-        let start = fit.start_in(PageRun::new(self.frontier, left))?;
-        let wanted = PageRun::new(start, fit.count);
-        let skipped = self.frontier;
-        self.set_frontier(wanted.end());
-        self.put_back(map, skipped, wanted.start, Content::Zero);
-        Some((wanted, Content::Zero))
     }
 
     fn set_frontier(&mut self, frontier: PageIndex) {
@@ -205,12 +167,21 @@ impl PageHeap {
     /// In use -> in transit: the pages belong to no span any more, and to the calling thread alone.
     pub(crate) fn detach(&mut self, map: &PageMap, run: PageRun) {
         self.in_use -= run.count;
+        self.account.give_back(run.count);
         map.set_kinds(run, PageKind::Free);
         self.set_in_transit(map, run, true, PageLink::NONE);
     }
 
-    /// In transit -> free: merged with free neighbours of the same content.
+    /// In transit -> free, for pages that held memory when they were set in transit, and hold it still if their content is old.
     pub(crate) fn insert(&mut self, map: &PageMap, run: PageRun, content: Content) {
+        if content == Content::Zero {
+            self.account.drop_memory(run.count);
+        }
+        self.merge(map, run, content);
+    }
+
+    /// Off all lists -> free: merged with free neighbours of the same content.
+    fn merge(&mut self, map: &PageMap, run: PageRun, content: Content) {
         let mut merged = run;
         if let Some(before) = self.neighbour_before(map, run, content) {
             self.runs(content).remove(map, before);
@@ -243,62 +214,54 @@ impl PageHeap {
         self.insert(map, run, Content::Old);
     }
 
-    /// Lengthens the used run `run` by the free pages behind it, if there are `more` of them. Tells their content.
-    pub(crate) fn extend(&mut self, map: &PageMap, run: PageRun, more: u32) -> Option<Content> {
-        let content = if run.end() == self.frontier {
-            if more > self.total - self.frontier.get() {
-                return None;
-            }
-            self.set_frontier(self.frontier.plus(more));
-            Content::Zero
-        } else {
-            let contents = [Content::Old, Content::Zero];
-            let found = contents.into_iter().find_map(|c| Some((self.neighbour_after(map, run, c)?, c)));
-            let (after, content) = found.filter(|(after, _)| after.count >= more)?;
-            self.runs(content).remove(map, after);
-            self.put_back(map, after.start.plus(more), after.end(), content);
-            content
-        };
-        self.in_use += more;
-        self.in_use_peak = self.in_use_peak.max(self.in_use);
-        Some(content)
-    }
-
     /// Dirty pages to purge now: those beyond [`DIRTY_PAGES_MIN`] and [`DIRTY_PAGES_PART`] that were not reused during the
     /// last [`DIRTY_PERIOD_NS`] of the clock `now_ns`, or at once where there is no clock. No more than
     /// [`PURGE_PAGES_PER_FREE`] at a time, or as many as were just `freed`, so that no small free takes long; the next one
     /// goes on.
-    pub(crate) fn surplus_dirty(&mut self, freed: u32, now_ns: impl FnOnce() -> u64) -> u32 {
-        if self.purge_debt == 0 {
+    pub(crate) fn surplus_dirty(&mut self, freed: u32, now_ns: impl FnOnce() -> u64) -> Surplus {
+        if self.purge_debt.pages == 0 {
             self.purge_debt = self.unused_dirty(now_ns);
         }
-        let debt = self.purge_debt.min(self.dirty.pages());
-        let now = debt.min(PURGE_PAGES_PER_FREE.max(freed));
-        self.purge_debt = debt - now;
-        now
+        if !self.dirty.has_run_of(self.purge_debt.shortest) {
+            self.purge_debt = Surplus::NONE;
+        }
+        let debt = self.purge_debt.pages.min(self.dirty.pages());
+        let pages = debt.min(PURGE_PAGES_PER_FREE.max(freed));
+        self.purge_debt.pages = debt - pages;
+        Surplus { pages, ..self.purge_debt }
     }
 
-    fn unused_dirty(&mut self, now_ns: impl FnOnce() -> u64) -> u32 {
+    fn unused_dirty(&mut self, now_ns: impl FnOnce() -> u64) -> Surplus {
         let dirty = self.dirty.pages();
+        if self.account.is_pressed() {
+            return Surplus { pages: dirty, shortest: 1 };
+        }
         let kept = DIRTY_PAGES_MIN.max(self.in_use / DIRTY_PAGES_PART);
         if dirty <= kept {
-            return 0;
+            return Surplus::NONE;
         }
         let now = now_ns();
         if now == 0 {
-            return dirty - kept / 2;
+            return Surplus { pages: dirty - kept / 2, shortest: 1 };
         }
         if now.saturating_sub(self.dirty_since) < DIRTY_PERIOD_NS {
-            return 0;
+            return Surplus::NONE;
         }
-        let unused = self.dirty_low.min(dirty);
+        let low = self.dirty_low.min(dirty);
         (self.dirty_since, self.dirty_low) = (now, dirty);
-        unused.saturating_sub(kept / 2)
+        self.idle_low = self.idle_low.min(low);
+        let mut unused = Surplus { pages: low, shortest: DIRTY_SHORT_RUN };
+        if now.saturating_sub(self.idle_since) >= DIRTY_SHORT_PERIOD_NS {
+            unused = Surplus { pages: self.idle_low, shortest: 1 };
+            (self.idle_since, self.idle_low) = (now, dirty);
+        }
+        Surplus { pages: unused.pages.saturating_sub(kept / 2), ..unused }
     }
 
-    /// Free -> in transit: up to `most` pages of one of the longest dirty runs, to be purged.
-    pub(crate) fn take_dirty(&mut self, map: &PageMap, most: u32) -> Option<PageRun> {
-        let whole = self.dirty.longest(map)?;
+    /// Free -> in transit: up to `most` pages of one of the longest dirty runs, to be purged; none if that has fewer than
+    /// `shortest` pages.
+    pub(crate) fn take_dirty(&mut self, map: &PageMap, most: u32, shortest: u32) -> Option<PageRun> {
+        let whole = self.dirty.longest(map).filter(|run| run.count >= shortest)?;
         self.dirty.remove(map, whole);
         let run = PageRun::new(whole.start, whole.count.min(most));
         self.put_back(map, run.end(), whole.end(), Content::Old);
@@ -306,20 +269,18 @@ impl PageHeap {
         Some(run)
     }
 
-    /// Free, clean -> in transit: a run, or all pages behind the frontier if no other is left.
+    /// Free, clean -> in transit, to be held: a run, or all pages behind the frontier if no other is left. None, too, if the
+    /// budget has no room for it.
     pub(crate) fn take_clean(&mut self, map: &PageMap) -> Option<PageRun> {
-        let run = match self.clean.longest(map) {
-            Some(run) => {
-                self.clean.remove(map, run);
-                run
-            }
-            None => {
-                let fresh = self.total - self.frontier.get();
-                let run = (fresh > 0).then(|| PageRun::new(self.frontier, fresh))?;
-                self.set_frontier(run.end());
-                run
-            }
-        };
+        let clean = self.clean.longest(map);
+        let fresh = self.total - self.frontier.get();
+        let run = clean.or_else(|| (fresh > 0).then(|| PageRun::new(self.frontier, fresh)))?;
+        self.account.hold(run.count).ok()?;
+        if clean.is_some() {
+            self.clean.remove(map, run);
+        } else {
+            self.set_frontier(run.end());
+        }
         self.set_in_transit(map, run, false, PageLink::NONE);
         Some(run)
     }
@@ -343,10 +304,23 @@ impl PageHeap {
         self.unpurged -= if dirty { run.count } else { 0 };
     }
 
+    /// Whether `run`, a whole span, lies in a mapping of its own.
+    pub(crate) fn is_apart(&mut self, run: PageRun) -> bool {
+        self.mappings.in_use() > 0 && self.mappings.is_apart(run.start)
+    }
+
+    /// In use, shared among private pages -> in transit, like a dead alias: nothing of it is left when it is private again.
+    /// `hollow` of its pages hold no memory.
+    pub(crate) fn detach_shared(&mut self, map: &PageMap, run: PageRun, hollow: u32, next: PageLink) {
+        self.detach(map, run);
+        self.account.drop_memory(run.count - hollow);
+        self.set_in_transit(map, run, false, next);
+    }
+
     /// In transit -> free, for a dead alias that shows its own pages again.
     pub(crate) fn insert_unaliased(&mut self, map: &PageMap, parted: Parted) {
         self.mappings.remove(parted.run);
-        self.insert(map, parted.run, if parted.dirty { Content::Old } else { Content::Zero });
+        self.merge(map, parted.run, if parted.dirty { Content::Old } else { Content::Zero });
     }
 
     /// Keeps a dead alias, which is in transit, for a later try to unalias it.
@@ -379,7 +353,17 @@ impl PageHeap {
     /// Counts the span `run` as an alias; `unpurged` if its own backing pages still hold memory.
     pub(crate) fn note_alias(&mut self, run: PageRun, unpurged: bool) {
         self.aliased += run.count;
-        self.unpurged += if unpurged { run.count } else { 0 };
+        if unpurged {
+            self.unpurged += run.count;
+        } else {
+            self.account.drop_memory(run.count);
+        }
+    }
+
+    /// What is charged.
+    #[cfg(feature = "check")]
+    pub(crate) const fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The mappings in use and their budget.
@@ -407,6 +391,18 @@ impl PageHeap {
             total: self.total,
         }
     }
+}
+
+/// Dirty pages to purge, in runs of at least `shortest`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surplus {
+    pub(crate) pages: u32,
+    pub(crate) shortest: u32,
+}
+
+impl Surplus {
+    /// Nothing to purge.
+    const NONE: Self = Self { pages: 0, shortest: 1 };
 }
 
 /// A dead alias in transit.

@@ -18,6 +18,7 @@
 
 use core::ptr::NonNull;
 
+use crate::base::prefetch::prefetch;
 use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
 use crate::ds::size_class::Cut;
@@ -302,6 +303,18 @@ impl PageMap {
         (exact && slot < cut.slots).then_some((head, slot))
     }
 
+    /// Asks the processor for the records and the first words of the bitmaps of the spans of `objects`: all at once they come
+    /// sooner than one after the other.
+    pub(crate) fn ask_for_spans(&self, cut: &Cut, objects: &[NonNull<u8>]) {
+        for page in objects.iter().filter_map(|&object| self.page_of(object)) {
+            let head = self.span_head(page, cut.pages).as_usize();
+            // SAFETY: P1.
+            prefetch(unsafe { self.records.at_unchecked(head) });
+            // SAFETY: P1.
+            prefetch(unsafe { self.word0.at_unchecked(head) });
+        }
+    }
+
     /// Reads the record of `page`.
     ///
     /// # Safety
@@ -324,6 +337,25 @@ impl PageMap {
         let place = unsafe { self.records.at_unchecked(page.as_usize()) };
         // SAFETY: the lock excludes all others.
         place.with_mut(|place| unsafe { *place = record });
+    }
+
+    /// Changes the links, previous and next, of a record that is on a list: a keeper's or a free run's.
+    ///
+    /// # Safety
+    /// As for [`PageMap::record`].
+    #[inline]
+    pub(crate) unsafe fn relink(&self, page: PageIndex, change: impl FnOnce(&mut PageLink, &mut PageLink)) {
+        // SAFETY: P1.
+        let record = unsafe { self.records.at_unchecked(page.as_usize()) };
+        record.with_mut(|record| {
+            // SAFETY: the lock excludes all others.
+            match unsafe { &mut *record } {
+                PageRecord::Span { previous, next, .. } | PageRecord::FreeRun { previous, next, .. } => {
+                    change(previous, next);
+                }
+                _ => unreachable!("I1: links lead to what is on a list"),
+            }
+        });
     }
 
     /// Lowers the count of live slots of the span at `head` by `released`, if it is a keeper that `stays` where it is with so
@@ -360,6 +392,7 @@ impl PageMap {
         unsafe { self.set_record(run.last(), PageRecord::Unused) };
     }
 
+    #[inline]
     fn word_cell(&self, head: PageIndex, word: usize) -> &UnsafeCell<u64> {
         match word {
             // SAFETY: P1.
@@ -389,14 +422,14 @@ impl PageMap {
         self.word_cell(head, word).with_mut(|place| unsafe { *place = bits });
     }
 
-    /// Clears bit `slot` of the bitmap of the span at `head`. Returns whether it was set.
+    /// Clears bit `bit` of word number `word` of the bitmap of the span at `head`. Returns whether it was set.
     ///
     /// # Safety
     /// As for [`PageMap::record`].
     #[inline]
-    pub(crate) unsafe fn clear_bit(&self, head: PageIndex, slot: u32) -> bool {
-        let bit = 1 << (slot % 64);
-        self.word_cell(head, slot as usize / 64).with_mut(|place| {
+    pub(crate) unsafe fn clear_bit(&self, head: PageIndex, word: usize, bit: u32) -> bool {
+        let bit = 1 << bit;
+        self.word_cell(head, word).with_mut(|place| {
             // SAFETY: the lock excludes all others.
             let bits = unsafe { *place };
             // SAFETY: as above.

@@ -15,6 +15,8 @@
 //! an alias shows the backing page of another. `purge` acts on backing pages, by index, wherever they are shown.
 
 #[cfg(feature = "simulated")]
+pub(crate) mod failing;
+#[cfg(feature = "simulated")]
 pub(crate) mod simulated;
 
 use core::ptr::NonNull;
@@ -40,6 +42,9 @@ pub struct Facts {
     /// Threads that write to read-only pages wait until these are writable again, and their writes then go to what the
     /// addresses show by then: [`crate::Heap::mesh`] may run beside them. Implies `can_protect`.
     pub write_barrier: bool,
+    /// Pages are the process's own until [`Platform::share`] makes them fit to be shown elsewhere, and again after
+    /// [`Platform::unalias`]; a fork copies them. Shared pages among private ones take mappings, as aliases do.
+    pub private_until_shared: bool,
     /// [`Platform::relocate`] works. Without it large objects that cannot grow where they are are copied.
     pub can_relocate: bool,
     /// How many mappings the process may have, where there is such a limit.
@@ -133,7 +138,7 @@ pub unsafe trait Platform: Send + Sync {
     }
 
     /// Own or Alias -> Alias: the addresses of `pages` show the backing pages from `target` on, readable and writable. One
-    /// call, one mapping. The target's pages are in state Own, and the runs do not overlap.
+    /// call, one mapping. The target's pages are in state Own, shared where that makes a difference, and the runs do not overlap.
     ///
     /// # Errors
     /// The platform's own code, with [`Operation::Alias`]: the addresses show what they showed.
@@ -146,13 +151,14 @@ pub unsafe trait Platform: Send + Sync {
     }
 
     /// Alias -> Own: the addresses of `pages` show their own backing pages again, readable and writable, with what these
-    /// hold: zero if they were purged meanwhile.
+    /// hold: zero if they were purged meanwhile. Where pages are [private until shared](Facts::private_until_shared), they are
+    /// private again, read zero, and may have been shared rather than aliases.
     ///
     /// # Errors
     /// The platform's own code, with [`Operation::Unalias`]: the addresses show what they showed.
     ///
     /// # Safety
-    /// The pages must be aliases without live objects.
+    /// The pages must be aliases, or shared, and hold no live objects.
     unsafe fn unalias(&self, pages: PageRun) -> Result<(), PlatformError> {
         let _ = pages;
         Err(PlatformError { operation: Operation::Unalias, code: 0 })
@@ -189,6 +195,48 @@ pub unsafe trait Platform: Send + Sync {
         let _ = (from, to);
         Err(PlatformError { operation: Operation::Relocate, code: 0 })
     }
+
+    /// Whether the addresses of `pages` show memory of this process's own, which [`Platform::alias`] cannot show elsewhere until
+    /// [`Platform::share`] was called. Only where pages are [private until shared](Facts::private_until_shared): all are at first,
+    /// and aliases, too, after [`Platform::freeze`].
+    fn is_private(&self, pages: PageRun) -> bool {
+        let _ = pages;
+        false
+    }
+
+    /// Own -> Own, or an alias after `freeze` -> Own: the addresses of `pages` show their own backing pages, readable and writable,
+    /// which [`Platform::alias`] can now show elsewhere. No byte changes. One mapping, apart from its neighbours.
+    ///
+    /// Under a write barrier the pages may be read-only when it is called, and can be written again in the same step in which
+    /// their memory changes.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Share`]: everything is as it was.
+    ///
+    /// # Safety
+    /// The pages must lie in the arena and be in use; no thread writes to them meanwhile but through the write barrier.
+    unsafe fn share(&self, pages: PageRun) -> Result<(), PlatformError> {
+        let _ = pages;
+        Err(PlatformError { operation: Operation::Share, code: 0 })
+    }
+
+    /// Just before a fork, until [`Platform::fork_done`]: makes all shared pages private, so that parent and child each go on with
+    /// what their addresses show now, and keeps the platform's own state at rest. Addresses that showed one page each get the
+    /// content for themselves, at the first write. Threads may read and write all the while.
+    ///
+    /// # Errors
+    /// The platform's own code, with [`Operation::Freeze`]: some pages stay shared, so the child must not use the arena. Call
+    /// `fork_done` all the same.
+    fn freeze(&self) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// Just after a fork, in the parent and in the child.
+    ///
+    /// # Safety
+    /// [`Platform::freeze`] must have been called by this thread, or by the one that it continues in the child, and this be the
+    /// first call since then.
+    unsafe fn fork_done(&self) {}
 
     /// Nanoseconds of a clock that never goes back. A platform without a clock returns 0: steps are then bounded by
     /// pages and mappings only.
@@ -249,6 +297,20 @@ macro_rules! forward_platform {
         unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
             // SAFETY: the caller keeps the same contract.
             unsafe { (**self).relocate(from, to) }
+        }
+        fn is_private(&self, pages: PageRun) -> bool {
+            (**self).is_private(pages)
+        }
+        unsafe fn share(&self, pages: PageRun) -> Result<(), PlatformError> {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).share(pages) }
+        }
+        fn freeze(&self) -> Result<(), PlatformError> {
+            (**self).freeze()
+        }
+        unsafe fn fork_done(&self) {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { (**self).fork_done() }
         }
         fn now_ns(&self) -> u64 {
             (**self).now_ns()

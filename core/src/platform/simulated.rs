@@ -29,10 +29,13 @@ use crate::base::units::{PageIndex, PageRun};
 use block::Block;
 use faults::Faults;
 use table::{PageTable, Trouble};
+use writes::Writes;
 
+mod abilities;
 mod block;
-mod faults;
+pub(super) mod faults;
 mod table;
+mod writes;
 
 #[cfg(not(all(loom, feature = "loom")))]
 const MIN_PAGE_SIZE: usize = 4096;
@@ -74,6 +77,7 @@ pub struct SimulatedPlatform {
     seed: u64,
     /// Everything else.
     state: Mutex<State>,
+    writes: Writes,
 }
 
 #[derive(Debug)]
@@ -110,65 +114,14 @@ impl SimulatedPlatform {
             can_alias: true,
             can_protect: true,
             write_barrier: false,
+            private_until_shared: false,
             can_relocate: true,
             mapping_limit: None,
         };
         let state =
             State { arena: None, metadata: Vec::new(), faults: Faults::default(), clock_ns: 0, clock_step_ns: 0 };
-        Self { facts, seed: 0x5eed, state: Mutex::new(Rank::Platform, state) }
-    }
-
-    /// The same without `alias` and `unalias`: calling them panics.
-    #[must_use]
-    pub fn without_alias(mut self) -> Self {
-        self.facts.can_alias = false;
-        self
-    }
-
-    /// The same without `purge`: calling it panics.
-    #[must_use]
-    pub fn without_purge(mut self) -> Self {
-        self.facts.can_purge = false;
-        self
-    }
-
-    /// The same without `protect`: calling it panics.
-    #[must_use]
-    pub fn without_protect(mut self) -> Self {
-        self.facts.can_protect = false;
-        self
-    }
-
-    /// The same with the word, though not the deed, of a write barrier: there is no MMU to stop anybody.
-    ///
-    /// # Safety
-    /// No thread may write to objects while [`crate::Heap::mesh`] runs.
-    #[must_use]
-    pub unsafe fn with_write_barrier(mut self) -> Self {
-        self.facts.write_barrier = true;
-        self
-    }
-
-    /// The same with memory that is held from the start.
-    #[must_use]
-    pub fn without_lazy_commit(mut self) -> Self {
-        self.facts.lazy_commit = false;
-        self
-    }
-
-    /// The same with a limit of mappings, as counted by [`SimulatedPlatform::mappings`]. As on Linux, a change that would
-    /// exceed it fails, and once it is reached every `alias`, `unalias` and `protect` fails, also one that would merge.
-    #[must_use]
-    pub fn with_mapping_limit(mut self, limit: usize) -> Self {
-        self.facts.mapping_limit = Some(limit);
-        self
-    }
-
-    /// The same with another number for `entropy` to return.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
+        let state = Mutex::new(Rank::Platform, state);
+        Self { facts, seed: 0x5eed, state, writes: Writes::new() }
     }
 
     /// From now on the clock advances by `step_ns` at each look at it.
@@ -262,6 +215,12 @@ impl SimulatedPlatform {
         self.look(|table| unsafe { table.pages_with_data() })
     }
 
+    /// See `crate::model::note_write`.
+    #[cfg(feature = "loom")]
+    pub(crate) fn note_write(&self) {
+        self.writes.note_write();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock(self)
     }
@@ -314,7 +273,7 @@ unsafe impl Platform for SimulatedPlatform {
             let block = Block::new(bytes, align).ok_or(Trouble::Code(Self::OUT_OF_MEMORY))?;
             let base = block.base;
             match purpose {
-                Purpose::Arena => state.arena = Some((block, PageTable::new(base, bytes / page_size, page_size))),
+                Purpose::Arena => state.arena = Some((block, PageTable::new(base, bytes / page_size, &self.facts))),
                 Purpose::Metadata => state.metadata.push(block),
             }
             Ok(base)
@@ -354,6 +313,7 @@ unsafe impl Platform for SimulatedPlatform {
     }
 
     unsafe fn alias(&self, pages: PageRun, target: PageIndex) -> Result<(), PlatformError> {
+        self.writes.note_alias(self.facts.write_barrier);
         self.run(Operation::Alias, self.facts.can_alias, |state| {
             state.table()?.check_alias(pages, target)?;
             state.admit(Operation::Alias)?;
@@ -376,6 +336,29 @@ unsafe impl Platform for SimulatedPlatform {
             state.table()?.check_inside(pages)?;
             state.admit(Operation::Protect)?;
             state.table()?.protect(pages, access, self.facts.mapping_limit)
+        })
+    }
+
+    fn is_private(&self, pages: PageRun) -> bool {
+        self.facts.private_until_shared && self.look(|table| table.is_private(pages))
+    }
+
+    unsafe fn share(&self, pages: PageRun) -> Result<(), PlatformError> {
+        self.run(Operation::Share, self.facts.private_until_shared, |state| {
+            state.table()?.check_inside(pages)?;
+            state.admit(Operation::Share)?;
+            state.table()?.share(pages, self.facts.mapping_limit)
+        })
+    }
+
+    fn freeze(&self) -> Result<(), PlatformError> {
+        if !self.facts.private_until_shared {
+            return Ok(());
+        }
+        self.run(Operation::Freeze, true, |state| {
+            state.admit(Operation::Freeze)?;
+            state.table()?.freeze();
+            Ok(())
         })
     }
 

@@ -3,6 +3,7 @@
 
 use core::ptr::NonNull;
 
+use crate::base::budget::{Budget, BudgetRef, Resource};
 use crate::base::config::{
     ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, DEFAULT_LOCAL_HEAP_BYTES, MAPPING_BUDGET_PART, MAX_PAGE_SIZE,
     MAX_SMALL_ALIGN, METADATA_POOL_MIN_BYTES, METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
@@ -14,10 +15,11 @@ use crate::base::units::SizeClass;
 use crate::ds::metadata::MetadataPool;
 use crate::ds::size_class::{Cut, Cutting};
 use crate::page_heap::map_layout::MapLayout;
-use crate::page_heap::{PageHeap, PageMap, TablePeaks};
+use crate::page_heap::{Account, PageHeap, PageMap, TablePeaks};
 use crate::platform::{Facts, Platform, Purpose};
 use crate::span::class_spans::ClassSpans;
 use crate::span::depot::Depot;
+use crate::span::pins::Pins;
 
 /// In which order a refill hands out a span's free slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,11 +41,19 @@ pub struct Options {
     /// Bytes that one local heap may keep for itself: the handle, its vectors, and the slots in them. More is faster, up to
     /// some MiB for programs of many sizes; with little, large objects go without vectors, with none, all do.
     pub local_heap_bytes: usize,
-    /// The seed of all placement; none: the platform's entropy. With a seed and one thread the same calls give the same
-    /// placement.
+    /// The seed of all placement; none: the platform's entropy. With a seed, one thread at a time and a platform that answers
+    /// alike (its clock, too), the same calls give the same placement and the same meshes, wherever the arena lies.
     pub seed: Option<u64>,
     /// Mappings that meshing may use beyond the first; none: a quarter of the platform's limit.
     pub mapping_budget: Option<usize>,
+    /// When a budget has no room for physical memory: whether the allocation meshes, as by [`Heap::mesh`](crate::Heap::mesh),
+    /// with what that says of system calls beside it; only where the platform has a write barrier. Without it the heap purges
+    /// and leaves meshing to the embedder: in the budget's hook, if that is a safepoint, or after the error.
+    pub mesh_at_limit: bool,
+    /// The heap never meshes: every object's physical memory is its own for as long as it lives, and spans stay short. For heaps
+    /// much of which devices or other processes know by other means than its address; for single objects see
+    /// [`Heap::pin`](crate::Heap::pin). It is as if the platform could not alias.
+    pub never_mesh: bool,
     /// Called for each wrong pointer that is found when slots are released, with no lock held. It must not use the heap.
     pub on_misuse: Option<fn(Misuse)>,
 }
@@ -56,6 +66,8 @@ impl Default for Options {
             local_heap_bytes: DEFAULT_LOCAL_HEAP_BYTES,
             seed: None,
             mapping_budget: None,
+            mesh_at_limit: false,
+            never_mesh: false,
             on_misuse: None,
         }
     }
@@ -87,6 +99,7 @@ pub(crate) struct Arena<P: Platform> {
     pub(super) cuts: [Cut; CLASS_COUNT],
     classes: [ClassLock; CLASS_COUNT],
     pub(super) page_heap: Mutex<PageHeap>,
+    pub(super) pins: Mutex<Pins>,
     pub(super) metadata: Mutex<MetadataPool>,
     pub(super) options: Options,
     layout: MapLayout,
@@ -96,6 +109,10 @@ pub(crate) struct Arena<P: Platform> {
     streams: AtomicUsize,
     /// Wrong pointers found.
     misuses: AtomicUsize,
+    /// What memory is charged to.
+    budget: Option<BudgetRef>,
+    /// Bytes of objects that are charged now (I8).
+    object_bytes: AtomicUsize,
     pages: Block,
     tables: Block,
     pool: Block,
@@ -108,9 +125,10 @@ unsafe impl<P: Platform> Send for Arena<P> {}
 unsafe impl<P: Platform> Sync for Arena<P> {}
 
 impl<P: Platform> Arena<P> {
-    /// Reserves everything that the heap will ever need.
-    pub(crate) fn new(platform: P, options: Options) -> Result<Self, AllocError> {
-        let facts = platform.facts();
+    /// Reserves everything that the heap will ever need. Its memory is charged to `budget` as it is used.
+    pub(crate) fn new(platform: P, options: Options, budget: Option<BudgetRef>) -> Result<Self, AllocError> {
+        let mut facts = platform.facts();
+        facts.can_alias &= !options.never_mesh;
         if !facts.page_size.is_power_of_two() || !(MAX_SMALL_ALIGN..=MAX_PAGE_SIZE).contains(&facts.page_size) {
             return Err(AllocError::PageSize);
         }
@@ -120,8 +138,9 @@ impl<P: Platform> Arena<P> {
         // SAFETY: the map's tables end where the page heap's begin.
         let bits = unsafe { tables.start.add(layout.bytes()) }.cast();
         let limit = facts.mapping_limit.map_or(usize::MAX, |limit| limit / MAPPING_BUDGET_PART);
+        let account = Account::new(budget.clone(), facts.page_size);
         // SAFETY: as for the map.
-        let page_heap = unsafe { PageHeap::new(map.pages(), bits, options.mapping_budget.unwrap_or(limit)) };
+        let page_heap = unsafe { PageHeap::new(map.pages(), bits, options.mapping_budget.unwrap_or(limit), account) };
         // SAFETY: the pool's block is ours and outlives it.
         let metadata = unsafe { MetadataPool::new(pool.start, pool.bytes) };
         let can_alias = facts.can_alias && facts.can_purge;
@@ -132,6 +151,7 @@ impl<P: Platform> Arena<P> {
             cuts,
             classes: core::array::from_fn(|index| new_class(index, &cuts[index])),
             page_heap: Mutex::new(Rank::PageHeap, page_heap),
+            pins: Mutex::new(Rank::Pins, Pins::new()),
             metadata: Mutex::new(Rank::Metadata, metadata),
             options,
             layout,
@@ -139,6 +159,8 @@ impl<P: Platform> Arena<P> {
             seed: options.seed.unwrap_or_else(|| platform.entropy()),
             streams: AtomicUsize::new(0),
             misuses: AtomicUsize::new(0),
+            budget,
+            object_bytes: AtomicUsize::new(0),
             pages,
             tables,
             pool,
@@ -168,9 +190,44 @@ impl<P: Platform> Arena<P> {
         &self.cuts[class.index()]
     }
 
+    /// How the heap was set up.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Bytes that one local heap may hold.
     pub(crate) const fn local_heap_bytes(&self) -> usize {
         self.options.local_heap_bytes
+    }
+
+    /// What memory is charged to.
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        self.budget.as_deref()
+    }
+
+    /// Charges `bytes` of objects, before they are handed out.
+    pub(crate) fn charge_objects(&self, bytes: usize) -> Result<(), AllocError> {
+        if let Some(budget) = self.budget() {
+            budget.charge_bytes(Resource::Objects, bytes)?;
+            // Relaxed: only the sum counts, at a drop, when no handle is left.
+            self.object_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Arena::charge_objects`] charged.
+    pub(crate) fn uncharge_objects(&self, bytes: usize) {
+        if let Some(budget) = self.budget() {
+            // Relaxed: as above.
+            self.object_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            budget.uncharge_bytes(Resource::Objects, bytes);
+        }
+    }
+
+    /// The same for all that is charged: the objects are gone, and no handle is left that counts them.
+    pub(crate) fn uncharge_all_objects(&mut self) {
+        // Relaxed: as above.
+        self.uncharge_objects(self.object_bytes.load(Ordering::Relaxed));
     }
 
     /// Locks `class`.
@@ -189,6 +246,7 @@ impl<P: Platform> Arena<P> {
         for class in &self.classes {
             class.0.lock_for_fork(&self.platform);
         }
+        self.pins.lock_for_fork(&self.platform);
         self.page_heap.lock_for_fork(&self.platform);
         self.metadata.lock_for_fork(&self.platform);
     }
@@ -203,6 +261,8 @@ impl<P: Platform> Arena<P> {
         unsafe { self.metadata.unlock_after_fork() };
         // SAFETY: as above.
         unsafe { self.page_heap.unlock_after_fork() };
+        // SAFETY: as above.
+        unsafe { self.pins.unlock_after_fork() };
         for class in self.classes.iter().rev() {
             // SAFETY: as above.
             unsafe { class.0.unlock_after_fork() };
@@ -259,11 +319,14 @@ impl<P: Platform> Drop for Arena<P> {
     /// Gives everything back to the platform (I9), in time proportional to the reservations, not to the objects.
     fn drop(&mut self) {
         self.map.destroy();
+        self.release_pins();
         let blocks = [(Purpose::Metadata, self.pool), (Purpose::Metadata, self.tables), (Purpose::Arena, self.pages)];
         for (purpose, block) in blocks {
             // SAFETY: the blocks are live reservations, and `&mut self` shows that nobody uses them.
             unsafe { self.platform.release(purpose, block.start, block.bytes) };
         }
+        // What pages were charged comes back as the page heap's account is dropped.
+        self.uncharge_all_objects();
     }
 }
 

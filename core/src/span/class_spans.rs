@@ -123,10 +123,15 @@ impl ClassSpans {
 
     /// The keeper at `page`, if a partial span of this class starts there (kept on a list, so not at work).
     pub(crate) fn partial_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
+        self.resting_keeper(map, page).filter(|keeper| keeper.place.list().is_some())
+    }
+
+    /// The keeper that starts at `page`, if one of this class does and no step works on it.
+    pub(crate) fn resting_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
         if map.kind(page) != PageKind::Small(self.class) || map.span_head(page, self.cut.pages) != page {
             return None;
         }
-        self.keeper(map, page).filter(|keeper| keeper.place.list().is_some())
+        self.keeper(map, page).filter(|keeper| keeper.place != Place::BUSY)
     }
 
     pub(super) fn set_keeper(&mut self, map: &PageMap, head: PageIndex, keeper: Keeper) {
@@ -178,11 +183,13 @@ impl ClassSpans {
     pub(super) fn unlink(&mut self, map: &PageMap, keeper: Keeper) {
         let Some(list) = keeper.place.list() else { return };
         match keeper.previous.get() {
-            Some(before) => self.relink(map, before, |neighbour| neighbour.next = keeper.next),
+            // SAFETY: the class lock is held, and lists hold keepers (I2).
+            Some(before) => unsafe { map.relink(before, |_, next| *next = keeper.next) },
             None => self.partial[list] = keeper.next,
         }
         if let Some(after) = keeper.next.get() {
-            self.relink(map, after, |neighbour| neighbour.previous = keeper.previous);
+            // SAFETY: as above.
+            unsafe { map.relink(after, |previous, _| *previous = keeper.previous) };
         }
     }
 
@@ -192,16 +199,11 @@ impl ClassSpans {
         if let Some(list) = keeper.place.list() {
             keeper.next = self.partial[list];
             if let Some(after) = keeper.next.get() {
-                self.relink(map, after, |neighbour| neighbour.previous = PageLink::to(head));
+                // SAFETY: as in `unlink`.
+                unsafe { map.relink(after, |previous, _| *previous = PageLink::to(head)) };
             }
             self.partial[list] = PageLink::to(head);
         }
-        self.set_keeper(map, head, keeper);
-    }
-
-    pub(super) fn relink(&mut self, map: &PageMap, head: PageIndex, change: impl FnOnce(&mut Keeper)) {
-        let mut keeper = self.keeper(map, head).expect("I2: lists hold keepers");
-        change(&mut keeper);
         self.set_keeper(map, head, keeper);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::base::units::{PageIndex, PageLink, PageRun};
 use crate::page_heap::{PageHeap, PageMap, PageRecord};
+use crate::span::hollow::SpanPages;
 
 /// A stack of emptied spans of one class.
 #[derive(Debug)]
@@ -50,11 +51,13 @@ impl Emptied {
         self.aliases = PageLink::to(head);
     }
 
-    /// Gives all spans back to the page heap and sets the aliases in transit. Returns those, to be unaliased without a lock.
+    /// Gives all spans back to the page heap, and sets in transit the aliases and what is shared among private pages. Returns
+    /// those, to be unaliased without a lock.
     ///
     /// # Safety
     /// The caller must hold the class lock.
     pub(crate) unsafe fn give_back(self, map: &PageMap, pages: &mut PageHeap) -> PartedAliases {
+        let mut parted = PageLink::NONE;
         let mut link = self.spans;
         while let Some(head) = link.get() {
             // SAFETY: the class lock is held and the span is still of its class.
@@ -62,9 +65,16 @@ impl Emptied {
                 unreachable!("I1: an emptied span is in transit");
             };
             link = next;
-            pages.free(map, PageRun::new(head, self.pages));
+            let run = PageRun::new(head, self.pages);
+            // SAFETY: as above.
+            let hollow = unsafe { take_hollow(map, run) };
+            if pages.is_apart(run) {
+                pages.detach_shared(map, run, hollow.count_ones(), parted);
+                parted = PageLink::to(head);
+            } else {
+                pages.free_hollow(map, run, hollow);
+            }
         }
-        let mut parted = PageLink::NONE;
         let mut link = self.aliases;
         while let Some(head) = link.get() {
             // SAFETY: as above.
@@ -79,7 +89,23 @@ impl Emptied {
     }
 }
 
-/// Dead aliases in transit: they belong to the thread that holds this.
+/// The note of the emptied span `run` on its pages without memory, and the end of it.
+///
+/// # Safety
+/// The caller must hold the lock of the class that the span belongs to.
+unsafe fn take_hollow(map: &PageMap, run: PageRun) -> SpanPages {
+    if run.count < 2 {
+        return 0;
+    }
+    let noted = run.start.plus(1);
+    // SAFETY: by the function's contract.
+    let PageRecord::Hollow { pages } = (unsafe { map.record(noted) }) else { return 0 };
+    // SAFETY: as above.
+    unsafe { map.set_record(noted, PageRecord::Unused) };
+    pages
+}
+
+/// Dead aliases, and shared pages that are to be private again, in transit: they belong to the thread that holds this.
 #[derive(Debug)]
 #[must_use = "the aliases have to be unaliased"]
 pub(crate) struct PartedAliases {

@@ -58,7 +58,7 @@ impl ClassSpans {
             keeper.aliases = self.part_if_dead(map, keeper.aliases, alias, emptied);
         }
         if keeper.live == 0 {
-            self.forget_hollow(map, head);
+            self.hand_over_hollow(map, head);
             self.spans -= 1;
             // SAFETY: the class lock is held; dead aliases were parted above.
             unsafe { emptied.push_span(map, head) };

@@ -4,6 +4,7 @@
 //! A hollow span's pages are noted in the record of its second page, until a slot is claimed from the span or its group
 //! changes: whoever touches a hollow page gets a fresh one, which reads zero.
 
+use crate::base::budget::OverBudget;
 use crate::base::error::PlatformError;
 use crate::base::units::{PageIndex, PageRun, SizeClass};
 use crate::ds::size_class::Cut;
@@ -38,16 +39,16 @@ impl ClassSpans {
         pages_with_slots(&self.cut, &bits, map.page_size())
     }
 
-    /// Notes that `pages` of the span at `head`, which has no such note, hold no memory.
+    /// Notes that `pages` of the span at `head`, and no others, hold no memory.
     fn set_hollow(&mut self, map: &PageMap, head: PageIndex, pages: SpanPages) {
+        self.hollow_pages -= self.hollow(map, head).count_ones();
         self.hollow_pages += pages.count_ones();
         // SAFETY: the page is of this class, whose lock is held.
         unsafe { map.set_record(head.plus(1), PageRecord::Hollow { pages }) };
     }
 
-    /// Forgets what is noted of the span at `head`: its slots are about to be used, or its pages to be others'.
-    #[inline]
-    pub(crate) fn forget_hollow(&mut self, map: &PageMap, head: PageIndex) {
+    /// Forgets what is noted of the span at `head`, whose pages are charged: its slots are about to be used.
+    fn forget_hollow(&mut self, map: &PageMap, head: PageIndex) {
         let pages = self.hollow(map, head);
         if pages != 0 {
             self.hollow_pages -= pages.count_ones();
@@ -55,9 +56,35 @@ impl ClassSpans {
             unsafe { map.set_record(head.plus(1), PageRecord::Unused) };
         }
     }
+
+    /// The span at `head` is empty and about to go: the note goes with it, to the page heap.
+    #[inline]
+    pub(super) fn hand_over_hollow(&mut self, map: &PageMap, head: PageIndex) {
+        self.hollow_pages -= self.hollow(map, head).count_ones();
+    }
 }
 
 impl<P: Platform> Arena<P> {
+    /// Charges what `spans` of the locked class lack in memory, all or nothing, and forgets that they are hollow: their slots are
+    /// about to be used.
+    pub(crate) fn fill_hollow(&self, guard: &mut Class, spans: &[PageIndex]) -> Result<(), OverBudget> {
+        let pages = spans.iter().map(|&head| guard.spans.hollow(&self.map, head).count_ones()).sum();
+        if pages > 0 {
+            self.page_heap().fill_hollow(pages)?;
+            spans.iter().for_each(|&head| guard.spans.forget_hollow(&self.map, head));
+        }
+        Ok(())
+    }
+
+    /// The same for the span that is claimed from next.
+    #[inline]
+    pub(super) fn fill_fullest(&self, guard: &mut Class) -> Result<(), OverBudget> {
+        match guard.spans.fullest() {
+            Some(head) if guard.spans.hollow_pages > 0 => self.fill_hollow(guard, &[head]),
+            _ => Ok(()),
+        }
+    }
+
     /// [`Arena::hollow_span`] for all spans. Returns how many pages went back.
     pub(crate) fn hollow_all(&self) -> Result<u32, PlatformError> {
         if !self.facts().can_purge {
@@ -97,10 +124,10 @@ impl<P: Platform> Arena<P> {
     /// memory. Returns how many pages it gave back. The class is locked meanwhile only to look and to note; nobody claims
     /// from the span, and slots that are released only make more pages empty.
     pub(crate) fn hollow_span(&self, class: SizeClass, page: PageIndex) -> Result<u32, PlatformError> {
-        let Some(empty) = self.hold_hollow(class, page) else { return Ok(0) };
+        let Some((empty, before)) = self.hold_hollow(class, page) else { return Ok(0) };
         let mut given = 0;
         let mut outcome = Ok(());
-        for run in runs(empty) {
+        for run in runs(empty & !before) {
             let pages = PageRun::new(page.plus(run.start), run.end - run.start);
             // SAFETY: no slot on the pages is taken in the whole group, and nobody claims one while the span is held (I6).
             outcome = unsafe { self.platform.purge(pages) };
@@ -110,23 +137,25 @@ impl<P: Platform> Arena<P> {
             given |= mask(run);
         }
         let mut guard = self.class(class);
-        guard.spans.set_hollow(&self.map, page, given);
+        guard.spans.set_hollow(&self.map, page, before | given);
+        self.page_heap().note_hollow(given.count_ones());
         let mut emptied = Emptied::new(self.cut(class).pages);
         guard.spans.settle(&self.map, page, &mut emptied);
         self.give_back(guard, emptied);
         outcome.map(|()| given.count_ones())
     }
 
-    /// Partial -> Busy for the span at `page`, if it has pages without a taken slot that hold memory. Tells all without one.
-    fn hold_hollow(&self, class: SizeClass, page: PageIndex) -> Option<SpanPages> {
+    /// Partial -> Busy for the span at `page`, if it has pages without a taken slot that hold memory. Tells all without one, and
+    /// those of them that hold none.
+    fn hold_hollow(&self, class: SizeClass, page: PageIndex) -> Option<(SpanPages, SpanPages)> {
         let mut guard = self.class(class);
         let empty = self.empty_pages(&guard, class, page)?;
-        if empty & !guard.spans.hollow(&self.map, page) == 0 {
+        let hollow = guard.spans.hollow(&self.map, page);
+        if empty & !hollow == 0 {
             return None;
         }
-        guard.spans.forget_hollow(&self.map, page);
         guard.spans.hold(&self.map, page);
-        Some(empty)
+        Some((empty, hollow))
     }
 
     /// The pages without a taken slot of the partial span that starts at `page`, if one does.

@@ -4,7 +4,7 @@
 use crate::base::error::PlatformError;
 use crate::base::sync::MutexGuard;
 use crate::base::units::{PageLink, PageRun};
-use crate::page_heap::{Content, PageHeap, Parted};
+use crate::page_heap::{Content, PageHeap, Parted, Surplus};
 use crate::platform::{Platform, Touch};
 use crate::span::arena::{Arena, Class};
 use crate::span::emptied::{Emptied, PartedAliases};
@@ -28,10 +28,10 @@ impl<P: Platform> Arena<P> {
     }
 
     /// Gives back what [`PageHeap::surplus_dirty`] named.
-    pub(crate) fn purge_surplus(&self, pages: u32) {
-        if pages > 0 {
+    pub(crate) fn purge_surplus(&self, surplus: Surplus) {
+        if surplus.pages > 0 {
             // A failed purge leaves the pages dirty and free, and is tried again with the next surplus.
-            let _ = self.purge(pages);
+            let _ = self.purge_runs(surplus);
         }
     }
 
@@ -103,9 +103,13 @@ impl<P: Platform> Arena<P> {
     /// Dirty -> clean: gives the memory of up to `most` free pages back to the system, longest runs first. Returns how many
     /// pages.
     pub(crate) fn purge(&self, most: u32) -> Result<u32, PlatformError> {
+        self.purge_runs(Surplus { pages: most, shortest: 1 })
+    }
+
+    fn purge_runs(&self, surplus: Surplus) -> Result<u32, PlatformError> {
         let mut purged = 0;
-        while purged < most {
-            match self.purge_run(most - purged)? {
+        while purged < surplus.pages {
+            match self.purge_run(surplus.pages - purged, surplus.shortest)? {
                 0 => break,
                 pages => purged += pages,
             }
@@ -113,12 +117,12 @@ impl<P: Platform> Arena<P> {
         Ok(purged)
     }
 
-    /// The same for one run, by one call.
-    pub(crate) fn purge_run(&self, most: u32) -> Result<u32, PlatformError> {
+    /// The same for one run of at least `shortest` pages, by one call.
+    pub(crate) fn purge_run(&self, most: u32, shortest: u32) -> Result<u32, PlatformError> {
         if !self.facts().can_purge {
             return Ok(0);
         }
-        let Some(run) = self.page_heap().take_dirty(&self.map, most) else { return Ok(0) };
+        let Some(run) = self.page_heap().take_dirty(&self.map, most, shortest) else { return Ok(0) };
         // SAFETY: the run is free and in transit, so no object and no alias rests on it (I6).
         let outcome = unsafe { self.platform.purge(run) };
         let content = if outcome.is_ok() { Content::Zero } else { Content::Old };

@@ -64,6 +64,11 @@ impl<P: Platform> Arena<P> {
             if vector.length() == vector.capacity() {
                 break;
             }
+            let filled = self.fill_fullest(guard);
+            if filled.is_err() && vector.length() > 0 {
+                break;
+            }
+            filled?;
             if guard.spans.claim(&self.map, vector, rng) == 0 {
                 if vector.length() > 0 {
                     break;
@@ -79,13 +84,14 @@ impl<P: Platform> Arena<P> {
         let fit = Fit::anywhere(self.cut(class).pages);
         let (run, content) = {
             let mut pages = self.page_heap();
-            let (run, content) = pages.take(&self.map, fit).ok_or(AllocError::OutOfMemory)?;
+            let (run, content) = pages.take(&self.map, fit)?;
             // Both locks are held (I2).
             self.map.set_span(run, class);
             pages.note_tables(run.end(), self.cut(class));
             (run, content)
         };
         self.commit_fresh(run, content, Touch::Dense)?;
+        self.forget_pins(run);
         guard.spans.install(&self.map, run.start);
         Ok(content)
     }
@@ -97,6 +103,7 @@ impl<P: Platform> Arena<P> {
 
     fn try_claim_one(&self, class: SizeClass) -> Result<(Object, Content), AllocError> {
         let mut guard = self.class(class);
+        self.fill_fullest(&mut guard)?;
         if let Some(object) = guard.spans.claim_one(&self.map) {
             return Ok((object, Content::Old));
         }
@@ -129,6 +136,7 @@ impl<P: Platform> Arena<P> {
 
     /// Releases all slots of `vector`, whether it is full or not, and returns it empty.
     pub(crate) fn release_all(&self, class: SizeClass, mut vector: ShuffleVector) -> ShuffleVector {
+        self.map.ask_for_spans(self.cut(class), vector.objects());
         let mut objects = vector.objects().iter();
         while !objects.as_slice().is_empty() {
             let mut guard = self.class(class);

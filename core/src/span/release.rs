@@ -39,6 +39,12 @@ impl ClassSpans {
         }
     }
 
+    /// The span and slot that `object` is, if that is taken.
+    pub(crate) fn taken_slot(&self, map: &PageMap, object: Object) -> Result<(PageIndex, u32), Misuse> {
+        self.check_taken(map, object)?;
+        self.locate(map, object)
+    }
+
     fn is_taken(&self, map: &PageMap, head: PageIndex, slot: u32) -> bool {
         if self.cut.slots == 1 {
             return self.keeper(map, head).is_some_and(|keeper| keeper.live == 1);
@@ -62,54 +68,77 @@ impl ClassSpans {
         objects: &mut core::slice::Iter<'_, Object>,
         emptied: &mut Emptied,
     ) -> Result<(), Misuse> {
-        while let Some(&first) = objects.next() {
-            let (head, slot) = self.locate(map, first)?;
-            let (released, outcome) = self.clear_in(map, head, slot, first, objects);
+        // Most classes have one word of bitmap: two thirds of the instructions, then.
+        match self.cut.words() {
+            1 => self.release_each_of::<true>(map, objects, emptied),
+            _ => self.release_each_of::<false>(map, objects, emptied),
+        }
+    }
+
+    /// The same for a class of one word of bitmap, or any.
+    #[inline]
+    fn release_each_of<const ONE_WORD: bool>(
+        &mut self,
+        map: &PageMap,
+        objects: &mut core::slice::Iter<'_, Object>,
+        emptied: &mut Emptied,
+    ) -> Result<(), Misuse> {
+        let mut rest = objects.as_slice();
+        let outcome = loop {
+            let Some((&first, others)) = rest.split_first() else { break Ok(()) };
+            rest = others;
+            let (head, slot) = match self.locate(map, first) {
+                Ok(found) => found,
+                Err(misuse) => break Err(misuse),
+            };
+            let (released, fault) = self.clear_in::<ONE_WORD>(map, head, slot, first, &mut rest);
             if released > 0 {
                 self.count_releases(map, head, released, emptied);
             }
-            outcome?;
-        }
-        Ok(())
+            if let Some((object, kind)) = fault {
+                break Err(Misuse { address: object.addr().get(), kind });
+            }
+        };
+        *objects = rest.iter();
+        outcome
     }
 
-    /// Clears the bit of `slot`, which is `first`, in the span at `head`, and of those of `objects` that follow in the same
-    /// span. Returns how many, and the misuse that ended it, if one did.
-    fn clear_in(
-        &mut self,
+    /// Clears the bit of `slot`, which is `first`, in the span at `head`, and of those of `rest` that follow in the same span.
+    /// Returns how many, and the object that is no taken slot and ended it, if one did.
+    #[inline]
+    fn clear_in<const ONE_WORD: bool>(
+        &self,
         map: &PageMap,
         head: PageIndex,
         mut slot: u32,
         first: Object,
-        objects: &mut core::slice::Iter<'_, Object>,
-    ) -> (u16, Result<(), Misuse>) {
-        let misuse = |object: Object, kind| Err(Misuse { address: object.addr().get(), kind });
-        if self.cut.slots == 1 {
+        rest: &mut &[Object],
+    ) -> (u16, Option<(Object, MisuseKind)>) {
+        if !ONE_WORD && self.cut.slots == 1 {
             // The record has the only bit.
             let taken = self.is_taken(map, head, slot);
-            return if taken { (1, Ok(())) } else { (0, misuse(first, MisuseKind::DoubleFree)) };
+            return if taken { (1, None) } else { (0, Some((first, MisuseKind::DoubleFree))) };
         }
-        let cut = self.cut;
         let start = map.address_of(head).addr().get();
-        let span_bytes = (cut.slots * cut.size) as usize;
+        let span_bytes = self.cut.span_bytes();
         let mut released = 0;
         let mut object = first;
         loop {
             // SAFETY: the class lock is held.
-            if !unsafe { map.clear_bit(head, slot) } {
-                return (released, misuse(object, MisuseKind::DoubleFree));
+            if !unsafe { map.clear_bit(head, if ONE_WORD { 0 } else { slot as usize / 64 }, slot % 64) } {
+                return (released, Some((object, MisuseKind::DoubleFree)));
             }
             released += 1;
-            let Some(&next) = objects.as_slice().first() else { return (released, Ok(())) };
+            let Some((&next, others)) = rest.split_first() else { return (released, None) };
             let offset = next.addr().get().wrapping_sub(start);
             if offset >= span_bytes {
-                return (released, Ok(()));
+                return (released, None);
             }
-            objects.next();
+            *rest = others;
             #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-            let (next_slot, exact) = cut.slot_at(offset as u32);
+            let (next_slot, exact) = self.cut.slot_at(offset as u32);
             if !exact {
-                return (released, misuse(next, MisuseKind::Interior));
+                return (released, Some((next, MisuseKind::Interior)));
             }
             (slot, object) = (next_slot, next);
         }
@@ -154,7 +183,7 @@ impl ClassSpans {
             self.move_to_place(map, keeper_at, keeper);
         } else if keeper.live == 0 {
             self.unlink(map, keeper);
-            self.forget_hollow(map, keeper_at);
+            self.hand_over_hollow(map, keeper_at);
             self.spans -= 1;
             // SAFETY: the class lock is held; an empty keeper has no aliases, as each has a live slot (I4).
             unsafe { emptied.push_span(map, keeper_at) };

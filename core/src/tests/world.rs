@@ -13,9 +13,9 @@ use crate::{Heap, Options, SimulatedPlatform};
 
 /// Pages are small under loom, so that a span has four slots of 16 bytes.
 #[cfg(all(loom, feature = "loom"))]
-const PAGE_SIZE: usize = 64;
+pub(crate) const PAGE_SIZE: usize = 64;
 #[cfg(not(all(loom, feature = "loom")))]
-const PAGE_SIZE: usize = 4096;
+pub(crate) const PAGE_SIZE: usize = 4096;
 
 /// The models' objects.
 pub(crate) const LAYOUT: Layout = Layout::new::<[u64; 2]>();

@@ -2,13 +2,13 @@
 //! crate docs for the tour.
 //!
 //! # Invariants
-//! * T1 `pages[p].aliases` = number of pages other than `p` that show `p`.
+//! * T1 `pages[p].aliases` = number of pages other than `p` that show `p`, frozen ones apart.
 //! * T2 `mappings` = number of neighbours that do not continue each other.
 
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
-use super::super::Access;
+use super::super::{Access, Facts};
 use super::SimulatedPlatform;
 use crate::base::units::{PageIndex, PageRun};
 
@@ -39,6 +39,17 @@ impl Trouble {
     }
 }
 
+/// To whom memory belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Memory {
+    /// Other addresses can show it.
+    Shared,
+    /// To the address alone, which shares its mapping with its neighbours of the kind.
+    Private,
+    /// To the address alone since a fork, in the mapping that it was in then.
+    Frozen,
+}
+
 /// An address and the backing page of the same index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
@@ -46,6 +57,8 @@ pub(super) struct Page {
     pub(super) shows: PageIndex,
     /// What the address allows.
     pub(super) access: Access,
+    /// To whom the memory belongs that the address shows.
+    memory: Memory,
     /// How many other addresses show the backing page.
     aliases: u32,
     /// The backing page was purged since its own address last showed it.
@@ -57,7 +70,7 @@ pub(super) struct Page {
 impl Page {
     /// One mapping can show both this page and the `next`.
     fn continues_in(self, next: Self) -> bool {
-        self.shows.plus(1) == next.shows && self.access == next.access
+        self.shows.plus(1) == next.shows && self.access == next.access && self.memory == next.memory
     }
 }
 
@@ -66,6 +79,8 @@ impl Page {
 pub(super) struct PageTable {
     base: NonNull<u8>,
     page_size: usize,
+    /// Pages are private until they are shared.
+    private_until_shared: bool,
     pages: Vec<Page>,
     /// Mappings beyond the first.
     mappings: usize,
@@ -76,16 +91,18 @@ unsafe impl Send for PageTable {}
 
 impl PageTable {
     /// `count` pages at `base`, each showing itself.
-    pub(super) fn new(base: NonNull<u8>, count: usize, page_size: usize) -> Self {
+    pub(super) fn new(base: NonNull<u8>, count: usize, facts: &Facts) -> Self {
+        let &Facts { page_size, private_until_shared, .. } = facts;
         let count = u32::try_from(count).expect("the largest reservation has fewer pages");
         let own = |index| Page {
             shows: PageIndex::new(index),
             access: Access::ReadWrite,
+            memory: if private_until_shared { Memory::Private } else { Memory::Shared },
             aliases: 0,
             purged: false,
             committed: false,
         };
-        Self { base, page_size, pages: (0..count).map(own).collect(), mappings: 0 }
+        Self { base, page_size, private_until_shared, pages: (0..count).map(own).collect(), mappings: 0 }
     }
 
     pub(super) fn page(&self, page: PageIndex) -> Page {
@@ -116,12 +133,14 @@ impl PageTable {
         self.check_inside(targets)?;
         let apart = pages.end() <= target || targets.end() <= pages.start;
         Trouble::unless(apart, "the pages and the target must not overlap")?;
-        Trouble::unless_each(targets, "the target must show its own backing page", |page| self.is_own(page))
+        Trouble::unless_each(targets, "the target must show its own backing page", |page| self.is_own(page))?;
+        Trouble::unless_each(targets, "the target must be shared", |page| self.page(page).memory == Memory::Shared)
     }
 
     pub(super) fn check_unalias(&self, pages: PageRun) -> Result<(), Trouble> {
         self.check_inside(pages)?;
-        Trouble::unless_each(pages, "the page must be an alias", |page| !self.is_own(page))
+        let is_shared = |page| self.private_until_shared && self.page(page).memory != Memory::Private;
+        Trouble::unless_each(pages, "the page must be an alias", |page| !self.is_own(page) || is_shared(page))
     }
 
     pub(super) fn check_purge(&self, pages: PageRun) -> Result<(), Trouble> {
@@ -157,8 +176,11 @@ impl PageTable {
         let to = PageRun { start: to, count: from.count };
         for run in [from, to] {
             self.check_inside(run)?;
-            let is_plain =
-                |page: PageIndex| self.is_own(page) && self.page(page).aliases == 0 && self.page(page).committed;
+            let plain = if self.private_until_shared { Memory::Private } else { Memory::Shared };
+            let is_plain = |page: PageIndex| {
+                let Page { memory, aliases, committed, .. } = self.page(page);
+                self.is_own(page) && memory == plain && aliases == 0 && committed
+            };
             Trouble::unless_each(run, "the page must be a committed one of its own, without aliases", is_plain)?;
         }
         Trouble::unless_each(to, "the runs must not overlap", |page| !from.pages().any(|other| other == page))
@@ -222,9 +244,16 @@ impl PageTable {
     /// # Safety
     /// [`PageTable::check_unalias`] agreed, and no object lives at these addresses.
     pub(super) unsafe fn unalias(&mut self, pages: PageRun, limit: Option<usize>) -> Result<(), Trouble> {
-        self.remap(pages, limit, |index, page| Page { shows: index, access: Access::ReadWrite, ..page })?;
+        let private = self.private_until_shared;
+        let own = |index, page: Page| Page {
+            shows: index,
+            access: Access::ReadWrite,
+            memory: if private { Memory::Private } else { page.memory },
+            ..page
+        };
+        self.remap(pages, limit, own)?;
         for page in pages.pages() {
-            let content = if self.page(page).purged { 0 } else { SimulatedPlatform::POISON };
+            let content = if private || self.page(page).purged { 0 } else { SimulatedPlatform::POISON };
             // SAFETY: by the caller's contract the bytes are nobody's.
             unsafe { self.fill(page, content) };
         }
@@ -235,18 +264,39 @@ impl PageTable {
         self.remap(pages, limit, |_, page| Page { access, ..page })
     }
 
+    /// Whether no other address can show what one of these shows.
+    pub(super) fn is_private(&self, pages: PageRun) -> bool {
+        pages.pages().any(|page| self.page(page).memory != Memory::Shared)
+    }
+
+    /// The addresses show their own backing pages, which others can show, too. The bytes are there already: each address has
+    /// its own.
+    pub(super) fn share(&mut self, pages: PageRun, limit: Option<usize>) -> Result<(), Trouble> {
+        let own = |index, page| Page { shows: index, access: Access::ReadWrite, memory: Memory::Shared, ..page };
+        self.remap(pages, limit, own)
+    }
+
+    /// What shared addresses show is theirs alone, and stays in the mappings that it is in.
+    pub(super) fn freeze(&mut self) {
+        for page in self.pages.iter_mut().filter(|page| page.memory == Memory::Shared) {
+            (page.memory, page.aliases) = (Memory::Frozen, 0);
+        }
+    }
+
     /// How many backing pages hold something: show a byte other than zero somewhere, or are hidden and were not purged since.
     ///
     /// # Safety
     /// Nothing may write to the arena meanwhile.
     pub(super) unsafe fn pages_with_data(&self) -> usize {
-        let hidden = |index, page: &Page| page.shows.as_usize() != index && page.aliases == 0;
+        let hidden =
+            |index, page: &Page| page.shows.as_usize() != index && page.aliases == 0 && page.memory != Memory::Frozen;
         let mut holds: Vec<bool> = Vec::with_capacity(self.pages.len());
         holds.extend(self.pages.iter().enumerate().map(|(index, page)| hidden(index, page) && !page.purged));
         for (index, page) in (0..).map(PageIndex::new).zip(&self.pages) {
             let shown = NonNull::slice_from_raw_parts(self.address(index), self.page_size);
+            let holder = if page.memory == Memory::Frozen { index } else { page.shows };
             // SAFETY: the arena is initialised memory, to which nothing writes by the caller's contract.
-            holds[page.shows.as_usize()] |= unsafe { shown.as_ref() }.iter().any(|&byte| byte != 0);
+            holds[holder.as_usize()] |= unsafe { shown.as_ref() }.iter().any(|&byte| byte != 0);
         }
         holds.iter().filter(|&&holds| holds).count()
     }
@@ -277,7 +327,8 @@ impl PageTable {
         self.mappings = mappings;
         for (index, old) in pages.pages().zip(old) {
             let shows = self.page(index).shows;
-            self.pages[old.shows.as_usize()].aliases -= u32::from(old.shows != index);
+            let was_alias = old.shows != index && old.memory == Memory::Shared;
+            self.pages[old.shows.as_usize()].aliases -= u32::from(was_alias);
             self.pages[shows.as_usize()].aliases += u32::from(shows != index);
         }
         Ok(())
