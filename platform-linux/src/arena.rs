@@ -19,10 +19,10 @@ use core::ptr::NonNull;
 use meshheap::{Access, PageIndex, PageRun};
 
 use crate::backing::Refusal;
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, WriteBarrier};
 use crate::descriptor::Descriptor;
 use crate::errno::Errno;
-use crate::{mapping, scheduler};
+use crate::mapping;
 
 /// A live reservation. Dropping it gives all of it back.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ impl Arena {
         Ok(Self { barrier: None, base, source: View { start, bytes }, page_size })
     }
 
-    /// The same, behind a write barrier.
-    pub(crate) fn behind_barrier(mut self) -> Result<Self, Errno> {
-        self.barrier = Some(Barrier::new(self.base.start.addr().get(), self.base.bytes)?);
+    /// The same, behind a write barrier of this kind.
+    pub(crate) fn behind_barrier(mut self, kind: WriteBarrier) -> Result<Self, Errno> {
+        self.barrier = Barrier::new(kind, self.base.start.addr().get(), self.base.bytes)?;
         Ok(self)
     }
 
@@ -120,31 +120,12 @@ impl Arena {
     /// The caller handles writers that run into them, or the barrier does.
     pub(crate) unsafe fn protect(&self, pages: PageRun, access: Access) -> Result<(), Errno> {
         let (at, bytes) = self.addresses(&self.base, pages)?;
-        let Some(barrier) = &self.barrier else {
+        match &self.barrier {
+            // SAFETY: the addresses are the arena's.
+            Some(barrier) => unsafe { barrier.protect(at, bytes, access) },
             // SAFETY: the addresses are the arena's; the rest is the caller's contract.
-            return unsafe { mapping::protect(at, bytes, access) };
-        };
-        if access == Access::ReadOnly {
-            barrier.raise(at.addr().get(), bytes)?;
+            None => unsafe { mapping::protect(at, bytes, access) },
         }
-        // SAFETY: as above.
-        let mut done = unsafe { mapping::protect(at, bytes, access) };
-        while access == Access::ReadWrite && done == Err(Errno(libc::ENOMEM)) {
-            // The kernel needs no mapping more for it, but perhaps memory to merge what it has. Writers wait meanwhile.
-            scheduler::yield_now();
-            // SAFETY: as above.
-            done = unsafe { mapping::protect(at, bytes, access) };
-        }
-        if access == Access::ReadOnly && done.is_err() {
-            // A run over several mappings may have come part of the way.
-            // SAFETY: allows what was allowed before.
-            let _ = unsafe { mapping::protect(at, bytes, Access::ReadWrite) };
-        }
-        // Where writes are refused for good, a fault tells the writers; waiting would be for ever.
-        if access == Access::ReadWrite || done.is_err() {
-            barrier.lift_within(at.addr().get(), bytes);
-        }
-        done
     }
 
     /// Where a view shows a run, if that were its own. A run beyond the arena is a broken contract; it is refused in release

@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 
-/// An open descriptor of this library's own. None is kept for longer than a call: a program that closes descriptors which it
-/// did not open, and gets the same number for a file of its own, must never find us using that.
+/// An open descriptor of this library's own. None is kept in this form for longer than a call: a program that closes
+/// descriptors which it did not open, and gets the same number for a file of its own, must never find us using that.
 #[derive(Debug)]
 pub(crate) struct Descriptor(c_int);
 
@@ -15,6 +15,13 @@ impl Descriptor {
 
     pub(crate) const fn number(&self) -> c_int {
         self.0
+    }
+
+    /// Its number; it stays open, and the caller sees to the rest.
+    pub(crate) const fn into_number(self) -> c_int {
+        let number = self.0;
+        core::mem::forget(self);
+        number
     }
 }
 

@@ -7,9 +7,10 @@ use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformE
 use crate::arena::Arena;
 use crate::arena_cell::ArenaCell;
 use crate::backing::{self, Backing, BackingChoice};
+use crate::barrier::{BarrierChoice, WriteBarrier};
 use crate::errno::Errno;
 use crate::private::PrivatePlatform;
-use crate::{barrier, clock, entropy, limits, mapping, scheduler};
+use crate::{clock, entropy, limits, mapping, scheduler};
 
 /// Linux, for one heap.
 ///
@@ -34,6 +35,7 @@ use crate::{barrier, clock, entropy, limits, mapping, scheduler};
 pub struct LinuxPlatform {
     facts: Facts,
     choice: BackingChoice,
+    barrier: BarrierChoice,
     memory: Memory,
 }
 
@@ -63,7 +65,8 @@ impl LinuxPlatform {
     fn on(choice: BackingChoice) -> Self {
         if choice.backing == Backing::Private {
             let private = PrivatePlatform::new();
-            return Self { facts: private.facts(), choice, memory: Memory::Private(private) };
+            let barrier = BarrierChoice::NONE;
+            return Self { facts: private.facts(), choice, barrier, memory: Memory::Private(private) };
         }
         let facts = Facts {
             page_size: limits::page_bytes(),
@@ -72,10 +75,11 @@ impl LinuxPlatform {
             can_alias: true,
             can_protect: true,
             write_barrier: false,
+            private_until_shared: false,
             can_relocate: false,
             mapping_limit: Some(limits::mappings()),
         };
-        Self { facts, choice, memory: Memory::Shared(ArenaCell::new()) }
+        Self { facts, choice, barrier: BarrierChoice::NONE, memory: Memory::Shared(ArenaCell::new()) }
     }
 
     /// What the arena's memory is, and which call of the system refused what would have come first.
@@ -84,16 +88,20 @@ impl LinuxPlatform {
         self.choice
     }
 
-    /// The same with a write barrier, so that [`Heap::mesh`](meshheap::Heap::mesh) may run beside threads that write: it
-    /// installs a handler for SIGSEGV in this process, for good. See [`barrier`] for what that asks of the program.
+    /// The same with a write barrier, so that [`Heap::mesh`](meshheap::Heap::mesh) may run beside threads that write:
+    /// [`WriteBarrier::Userfaultfd`] where the system permits it, else [`WriteBarrier::PageProtection`], which installs a
+    /// handler for SIGSEGV in this process, for good. [`LinuxPlatform::barrier`] tells which. See [`crate::barrier`] for what
+    /// each asks of the program.
     ///
-    /// The barrier is page protection. **A system call that writes to a page while it is being meshed (read, recv,
-    /// getrandom, ..) fails with EFAULT or is cut short; nothing is lost but datagrams.** Devices and kernel threads that
-    /// write to pages which they pinned before (`O_DIRECT`, registered buffers of io_uring, RDMA) are not stopped, and what
-    /// they write is lost. Let them write to memory of another kind, or mesh at safepoints. Priority-inheriting futexes,
-    /// which the kernel writes to, must not be objects of such a heap, nor may futexes that processes share.
+    /// **With page protection, a system call that writes to a page while it is being meshed (read, recv, getrandom, ..)
+    /// fails with EFAULT or is cut short; nothing is lost but datagrams.** With userfaultfd it waits.
     ///
-    /// If the system refuses the handler, [`Facts::write_barrier`] says so, and the heap meshes at safepoints only.
+    /// Devices and kernel threads that write to pages which they pinned before (`O_DIRECT`, registered buffers of io_uring,
+    /// RDMA) are stopped by neither, and what they write is lost. Pin such objects ([`Heap::pin`](meshheap::Heap::pin)), let
+    /// them be of another heap, or mesh at safepoints. The same goes for futexes that processes share, and with page
+    /// protection for priority-inheriting futexes, which the kernel writes to.
+    ///
+    /// If the system refuses both, [`Facts::write_barrier`] says so, and the heap meshes at safepoints only.
     #[must_use]
     pub fn with_write_barrier() -> Self {
         Self::new().and_write_barrier()
@@ -102,8 +110,25 @@ impl LinuxPlatform {
     /// The same for a platform whose backing was chosen: [`LinuxPlatform::with_write_barrier`] has the details. Private memory
     /// does not mesh and gets no barrier.
     #[must_use]
-    pub fn and_write_barrier(mut self) -> Self {
-        self.facts.write_barrier = self.facts.can_protect && barrier::install();
+    pub fn and_write_barrier(self) -> Self {
+        self.behind(BarrierChoice::by_trying)
+    }
+
+    /// The same with this barrier, or none if the system refuses it: [`LinuxPlatform::barrier`] tells.
+    #[must_use]
+    pub fn and_barrier(self, barrier: WriteBarrier) -> Self {
+        self.behind(|| BarrierChoice::of(barrier))
+    }
+
+    /// Which write barrier there is, and which call of the system refused a better one.
+    #[must_use]
+    pub const fn barrier(&self) -> BarrierChoice {
+        self.barrier
+    }
+
+    fn behind(mut self, choose: impl FnOnce() -> BarrierChoice) -> Self {
+        self.barrier = if self.facts.can_protect { choose() } else { BarrierChoice::none_for_private_memory() };
+        self.facts.write_barrier = self.barrier.barrier != WriteBarrier::None;
         self
     }
 
@@ -115,7 +140,7 @@ impl LinuxPlatform {
         let reserved = cell.reserve(|| {
             let arena = backing::reserve(self.choice.backing, bytes, align, self.facts.page_size);
             let arena = arena.map_err(|refusal| Errno(refusal.code))?;
-            if self.facts.write_barrier { arena.behind_barrier() } else { Ok(arena) }
+            arena.behind_barrier(self.barrier.barrier)
         });
         reserved.map_err(|errno| errno.during(Operation::Reserve))
     }
@@ -222,6 +247,21 @@ unsafe impl Platform for LinuxPlatform {
             // SAFETY: the caller keeps the same contract.
             Memory::Private(private) => unsafe { private.relocate(from, to) },
             Memory::Shared(_) => Err(Errno(libc::EOPNOTSUPP).during(Operation::Relocate)),
+        }
+    }
+
+    fn freeze(&self) -> Result<(), PlatformError> {
+        match &self.memory {
+            Memory::Private(private) => private.freeze(),
+            // Parent and child share it all.
+            Memory::Shared(_) => Err(Errno(libc::EOPNOTSUPP).during(Operation::Freeze)),
+        }
+    }
+
+    unsafe fn fork_done(&self) {
+        if let Memory::Private(private) = &self.memory {
+            // SAFETY: the caller keeps the same contract.
+            unsafe { private.fork_done() };
         }
     }
 

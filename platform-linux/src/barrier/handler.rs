@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
 use super::handle_fault;
 use crate::errno::{Errno, check};
@@ -23,6 +23,9 @@ const INSTALLED: u8 = 2;
 const REFUSED: u8 = 3;
 
 static PHASE: AtomicU8 = AtomicU8::new(NONE);
+
+/// Why it did. Written before the phase says so.
+static REFUSAL: AtomicI32 = AtomicI32::new(0);
 
 /// What handled SIGSEGV before: the one that [`WHICH`] names. Each is written once, before it is named.
 static PREVIOUS: [Previous; 2] = [Previous::new(), Previous::new()];
@@ -43,18 +46,20 @@ impl Previous {
     }
 }
 
-/// Installs the handler if it never was. Returns whether it was.
-pub(crate) fn install() -> bool {
+/// Installs the handler if it never was.
+pub(super) fn install() -> Result<(), Errno> {
     // Acquire: pairs with the Release of the thread that installed it, below.
     if PHASE.compare_exchange(NONE, INSTALLING, Ordering::Acquire, Ordering::Acquire).is_ok() {
-        let phase = if install_first().is_ok() { INSTALLED } else { REFUSED };
-        PHASE.store(phase, Ordering::Release);
+        let installed = install_first();
+        // Relaxed: the phase's Release orders it.
+        REFUSAL.store(installed.err().map_or(0, |errno| errno.0), Ordering::Relaxed);
+        PHASE.store(if installed.is_ok() { INSTALLED } else { REFUSED }, Ordering::Release);
     }
     // Bounded by the other thread's two system calls.
     while PHASE.load(Ordering::Acquire) == INSTALLING {
         scheduler::yield_now();
     }
-    PHASE.load(Ordering::Acquire) == INSTALLED
+    if PHASE.load(Ordering::Acquire) == INSTALLED { Ok(()) } else { Err(Errno(REFUSAL.load(Ordering::Relaxed))) }
 }
 
 fn install_first() -> Result<(), Errno> {

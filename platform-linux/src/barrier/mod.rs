@@ -1,13 +1,24 @@
 //! The write barrier: threads that write to a page while it is being meshed wait until it shows the keeper's memory.
 //!
+//! There are two kinds. [`WriteBarrier::Userfaultfd`] is the better one, where the system permits it: writers wait in the
+//! kernel, its own writes included, and the program sees nothing of it: no signal, no call that fails. It keeps one
+//! descriptor for each heap, opened when the heap is made and closed with it.
+//!
+//! * A program that closes descriptors which it did not open must not do so while another thread meshes: that ends the
+//!   barrier early. Meshing then stops with an error ([`Operation::Protect`](meshheap::Operation), EBADF) before the next
+//!   run, and no file that got the number is ever touched.
+//! * A child of a fork opens a descriptor of its own at its first mesh.
+//!
+//! [`WriteBarrier::PageProtection`] works everywhere:
+//!
 //! ```text
 //!   meshing thread   raise ─▶ mprotect(READ) ─▶ copy ─▶ mremap ─▶ lift, wake
 //!                                     │                            │
 //!   writing thread          store ─▶ SIGSEGV ─▶ handler waits ─────┘─▶ the store again, to the new page
 //! ```
 //!
-//! [`LinuxPlatform::with_write_barrier`](crate::LinuxPlatform::with_write_barrier) installs a handler for SIGSEGV, once in a
-//! process and for good: the library that it is part of must not be unloaded. It runs on the thread's signal stack if there
+//! It needs a handler for SIGSEGV, installed once in a process and for good: the library that it is part of must not be
+//! unloaded. It runs on the thread's signal stack if there
 //! is one, uses nothing but atomics, `gettid` and `futex`, and leaves `errno` alone. It looks only at writes to pages that
 //! may be read (`SEGV_ACCERR`) in arenas with a barrier; every other fault goes on to whatever handled SIGSEGV before, with
 //! the signals blocked that were to be blocked there, be it a function or the default action.
@@ -19,26 +30,34 @@
 //! | by the meshing thread itself | goes on, since nobody would end the wait |
 //! | elsewhere, or of another kind | goes on |
 //!
-//! # What the program owes
+//! # What the program owes a barrier of page protection
 //! * A handler for SIGSEGV that it installs **later** replaces this one. It must call [`handle_fault`] first and return if that
 //!   says so; or call its predecessor, as well-behaved ones do.
 //! * No thread that writes to objects may block SIGSEGV: the kernel ends the process if it does.
 //! * No thread's stack and no signal stack may lie in an object that can be meshed (64 KiB and more never are).
 //! * In a debugger, let the signal pass: `handle SIGSEGV nostop noprint pass`.
 
+mod choice;
+mod fault_barrier;
 mod handler;
+mod page_protection;
+mod raised;
 mod registry;
+pub(crate) mod signals;
 mod suspects;
+mod userfaultfd;
 mod watch;
 
-use core::cell::UnsafeCell;
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use meshheap::Access;
+
 use crate::errno::Errno;
-pub(crate) use handler::install;
-use watch::Watch;
+pub use choice::{BarrierChoice, WriteBarrier};
+use fault_barrier::FaultBarrier;
+use page_protection::PageProtection;
 
 /// Writes that ran into a barrier so far. A counter that guards nothing.
 static WAITS: AtomicUsize = AtomicUsize::new(0);
@@ -60,8 +79,8 @@ pub fn handle_fault(address: *const c_void) -> bool {
     ours
 }
 
-/// How many writes have run into a barrier so far, in all heaps of the process: each is a SIGSEGV that the program never saw.
-/// Those that come while the kernel changes the mapping wait in the kernel, and are not counted: they are most.
+/// How many writes have run into a barrier of page protection so far, in all heaps of the process: each is a SIGSEGV that the
+/// program never saw. Those that come while the kernel changes the mapping wait in the kernel, and are not counted: they are most.
 #[must_use]
 pub fn waits() -> usize {
     // Relaxed: see `WAITS`.
@@ -70,70 +89,40 @@ pub fn waits() -> usize {
 
 /// The barrier of one arena.
 #[derive(Debug)]
-pub(crate) struct Barrier {
-    watch: &'static Watch,
-    /// What signals the thread that raised the barrier had blocked before. That thread's alone.
-    signals: UnsafeCell<MaybeUninit<libc::sigset_t>>,
+pub(crate) enum Barrier {
+    Userfaultfd(FaultBarrier),
+    PageProtection(PageProtection),
 }
-
-// SAFETY: `signals` is used only by the thread that holds the watch: see `raise` and `lift`.
-unsafe impl Sync for Barrier {}
 
 impl Barrier {
-    /// For an arena of `bytes` bytes at `base`.
-    pub(crate) fn new(base: usize, bytes: usize) -> Result<Self, Errno> {
-        let watch = registry::register(base, base + bytes)?;
-        Ok(Self { watch, signals: UnsafeCell::new(MaybeUninit::uninit()) })
+    /// For an arena of `bytes` bytes at `base`; none if none was chosen.
+    pub(crate) fn new(kind: WriteBarrier, base: usize, bytes: usize) -> Result<Option<Self>, Errno> {
+        Ok(match kind {
+            WriteBarrier::None => None,
+            WriteBarrier::Userfaultfd => Some(Self::Userfaultfd(FaultBarrier::new())),
+            WriteBarrier::PageProtection => Some(Self::PageProtection(PageProtection::new(base, bytes)?)),
+        })
     }
 
-    /// Writers that fault at these addresses wait from now on, until the calling thread lifts the barrier. That thread
-    /// handles no signals meanwhile: their handlers might write to the run, and would wait for themselves.
-    pub(crate) fn raise(&self, start: usize, bytes: usize) -> Result<(), Errno> {
-        if !self.watch.hold() {
-            return Err(Errno(libc::EBUSY));
+    /// Forbids or allows writes to addresses of the arena: one run at a time can be read-only, and the thread that made it so
+    /// makes it writable. Writers wait meanwhile; that thread handles no signals.
+    ///
+    /// # Safety
+    /// The addresses must be the arena's.
+    pub(crate) unsafe fn protect(&self, at: NonNull<u8>, bytes: usize, access: Access) -> Result<(), Errno> {
+        match self {
+            Self::Userfaultfd(barrier) => barrier.protect(at, bytes, access),
+            // SAFETY: the caller keeps the same contract.
+            Self::PageProtection(barrier) => unsafe { barrier.protect(at, bytes, access) },
         }
-        let blocked = block_signals();
-        // SAFETY: this thread holds the watch.
-        unsafe { *self.signals.get() = blocked };
-        self.watch.raise(start, start + bytes);
-        Ok(())
     }
 
-    /// Lets the waiting writers go on, if the calling thread raised the barrier for addresses within these, which can be
-    /// written again.
+    /// Lets the waiting writers go on, if the calling thread raised the barrier for addresses within these, whose mapping was
+    /// replaced by one that can be written.
     pub(crate) fn lift_within(&self, start: usize, bytes: usize) {
-        if !self.watch.is_raised_within(start, start + bytes) {
-            return;
+        match self {
+            Self::Userfaultfd(barrier) => barrier.lift_within(start, bytes),
+            Self::PageProtection(barrier) => barrier.lift_within(start, bytes),
         }
-        // SAFETY: this thread raised the barrier, so it holds the watch and has written this.
-        let blocked = unsafe { *self.signals.get() };
-        self.watch.lift();
-        restore_signals(&blocked);
     }
-}
-
-impl Drop for Barrier {
-    fn drop(&mut self) {
-        self.watch.release();
-    }
-}
-
-/// Blocks all signals but those that an instruction itself causes. Returns what was blocked before.
-fn block_signals() -> MaybeUninit<libc::sigset_t> {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: fills the set in.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
-        // SAFETY: the set was filled in.
-        unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
-    }
-    // SAFETY: both sets are large enough; it cannot fail with valid arguments.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()) };
-    before
-}
-
-/// Blocks what was blocked before.
-fn restore_signals(before: &MaybeUninit<libc::sigset_t>) {
-    // SAFETY: `block_signals` filled the set in.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut()) };
 }

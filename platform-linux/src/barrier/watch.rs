@@ -7,6 +7,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use super::raised::Raised;
 use super::{WAITS, suspects};
 use crate::{futex, scheduler};
 
@@ -27,10 +28,7 @@ pub(super) struct Watch {
     /// jump elsewhere. Then lifting makes a system call for nothing.
     waiters: AtomicU32,
     /// The run that is read-only while the epoch is odd.
-    start: AtomicUsize,
-    stop: AtomicUsize,
-    /// The thread that raised it; 0: none.
-    thread: AtomicU32,
+    run: Raised,
 }
 
 impl Watch {
@@ -41,9 +39,7 @@ impl Watch {
             end: AtomicUsize::new(0),
             epoch: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
-            start: AtomicUsize::new(0),
-            stop: AtomicUsize::new(0),
-            thread: AtomicU32::new(0),
+            run: Raised::new(),
         }
     }
 
@@ -59,7 +55,7 @@ impl Watch {
 
     /// The arena is gone, and nobody writes to it any more.
     pub(super) fn release(&self) {
-        debug_assert_eq!(self.thread.load(SeqCst), 0, "no arena goes while it is meshed");
+        debug_assert!(!self.run.is_held(), "no arena goes while it is meshed");
         self.base.store(0, SeqCst);
     }
 
@@ -72,21 +68,18 @@ impl Watch {
 
     /// Makes the calling thread the one that raises and lifts; false if another one is.
     pub(super) fn hold(&self) -> bool {
-        self.thread.compare_exchange(0, scheduler::thread_number(), SeqCst, SeqCst).is_ok()
+        self.run.hold()
     }
 
     /// The addresses become read-only. The calling thread holds the watch.
     pub(super) fn raise(&self, start: usize, stop: usize) {
-        self.start.store(start, SeqCst);
-        self.stop.store(stop, SeqCst);
+        self.run.set(start, stop);
         self.epoch.fetch_add(1, SeqCst);
     }
 
-    /// Whether the calling thread raised a run that lies between these addresses. Other threads that ask while it changes may
-    /// read the start of one run and the end of another; their number is not the thread's.
+    /// Whether the calling thread raised a run that lies between these addresses.
     pub(super) fn is_raised_within(&self, start: usize, stop: usize) -> bool {
-        let within = start <= self.start.load(SeqCst) && self.stop.load(SeqCst) <= stop;
-        within && self.thread.load(SeqCst) == scheduler::thread_number()
+        self.run.is_ours_within(start, stop)
     }
 
     /// The run can be written again; the calling thread holds the watch no more.
@@ -97,7 +90,7 @@ impl Watch {
         if self.waiters.load(SeqCst) > 0 {
             futex::wake_all(&self.epoch);
         }
-        self.thread.store(0, SeqCst);
+        self.run.let_go();
     }
 
     /// A write to `address` faulted. Whether it should be tried again; waits until it can succeed.
@@ -105,7 +98,7 @@ impl Watch {
         // Bounded: each round more is a mesh that began or ended meanwhile.
         loop {
             let epoch = self.epoch.load(SeqCst);
-            let in_run = (self.start.load(SeqCst)..self.stop.load(SeqCst)).contains(&address);
+            let in_run = self.run.contains(address);
             if self.epoch.load(SeqCst) != epoch {
                 continue;
             }
@@ -119,7 +112,7 @@ impl Watch {
                 }
                 return is_ours;
             }
-            if self.thread.load(SeqCst) == thread {
+            if self.run.is_held_by(thread) {
                 return false;
             }
             self.wait_for_change(epoch);
