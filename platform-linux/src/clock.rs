@@ -6,9 +6,18 @@ use crate::errno::check;
 
 /// Nanoseconds since some moment before the process began. 0, which means no clock, if the kernel has none.
 pub(crate) fn now_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// The same by a clock that is read faster and advances in steps of some milliseconds.
+pub(crate) fn coarse_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the kernel writes into `time`, which is large enough, or fails.
-    if check(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) }).is_err() {
+    if check(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) }).is_err() {
         return 0;
     }
     // SAFETY: the call succeeded, so that the kernel filled it in.

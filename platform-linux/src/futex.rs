@@ -17,3 +17,12 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: the kernel uses the address as a name only.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
 }
+
+/// Sleeps for about so many nanoseconds; a signal may end it early.
+pub(crate) fn sleep(nanoseconds: u64) {
+    let natural = |value: u64| value.try_into().unwrap_or(0);
+    let time =
+        libc::timespec { tv_sec: natural(nanoseconds / 1_000_000_000), tv_nsec: natural(nanoseconds % 1_000_000_000) };
+    // SAFETY: the kernel only reads the time.
+    unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
+}

@@ -3,10 +3,12 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU8, Ordering};
 
-use meshheap::{AllocError, Options, Statistics};
+use meshheap::{AllocError, MeshBudget, MeshStep, Options, Statistics};
 
-use crate::process::{HeapCell, LOCAL_HEAP_BYTES, ProcessHeap, ThreadHeap};
+use crate::meshing::Meshing;
+use crate::process::{HeapCell, LOCAL_HEAP_BYTES, ProcessHeap, SharedHeap, ThreadHeap};
 
 /// The process's heap as its global allocator.
 ///
@@ -18,25 +20,58 @@ use crate::process::{HeapCell, LOCAL_HEAP_BYTES, ProcessHeap, ThreadHeap};
 /// assert!(GLOBAL.statistics().is_some_and(|statistics| statistics.taken_bytes > 0));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct MeshHeap(());
+pub struct MeshHeap {
+    meshing: Meshing,
+}
 
 impl MeshHeap {
-    /// A handle; all handles are the same heap.
+    /// A handle; all handles are the same heap. It is meshed on request only ([`MeshHeap::mesh`]).
     #[must_use]
     pub const fn new() -> Self {
-        Self(())
+        Self::with_meshing(Meshing::OnRequest)
+    }
+
+    /// The same with a heap that is meshed without being asked. The handle through which the heap is made, by the first
+    /// allocation, decides.
+    ///
+    /// ```no_run
+    /// use meshheap_linux::{MeshHeap, Meshing};
+    ///
+    /// #[global_allocator]
+    /// static GLOBAL: MeshHeap = MeshHeap::with_meshing(Meshing::Auto);
+    /// ```
+    #[must_use]
+    pub const fn with_meshing(meshing: Meshing) -> Self {
+        Self { meshing }
+    }
+
+    /// The heap, made if there is none yet.
+    fn made(&self) -> Option<&'static SharedHeap> {
+        CELL.made().or_else(|| {
+            // Relaxed: a race decides between two handles.
+            MESHING.store(self.meshing as u8, Ordering::Relaxed);
+            Global::heap()
+        })
     }
 
     /// The heap's figures; none if no heap could be made.
     #[must_use]
     pub fn statistics(&self) -> Option<Statistics> {
-        Some(Global::heap()?.statistics())
+        Some(self.made()?.statistics())
+    }
+
+    /// One step of meshing, beside whatever threads the program has; none if no heap could be made. A program with one thread needs
+    /// no write barrier for it; with more, the first step sets one up, by userfaultfd or else a handler for SIGSEGV (see
+    /// [`crate::barrier`]), and ends with the reason if the system refuses both.
+    pub fn mesh(&self, budget: MeshBudget) -> Option<MeshStep> {
+        self.made()?;
+        CELL.mesh(budget)
     }
 
     /// Gives all free pages back to the system. Returns how many bytes; none if the system refused.
     #[must_use]
     pub fn purge(&self) -> Option<usize> {
-        Global::heap()?.purge().ok()
+        self.made()?.purge().ok()
     }
 }
 
@@ -44,6 +79,9 @@ impl MeshHeap {
 struct Global;
 
 static CELL: HeapCell = HeapCell::new();
+
+/// What the handle wishes through which the heap is made.
+static MESHING: AtomicU8 = AtomicU8::new(Meshing::OnRequest as u8);
 
 std::thread_local! {
     /// The thread's local heap: without a destructor of its own, so that an access registers nothing and allocates
@@ -59,6 +97,11 @@ unsafe impl ProcessHeap for Global {
 
     fn options() -> Options {
         Options { local_heap_bytes: LOCAL_HEAP_BYTES, ..Options::default() }
+    }
+
+    fn meshing() -> Meshing {
+        // Relaxed: see `MeshHeap::made`.
+        Meshing::from_number(MESHING.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -77,11 +120,15 @@ fn address(object: Result<NonNull<u8>, AllocError>) -> *mut u8 {
 
 #[cold]
 #[inline(never)]
-fn alloc_slow(layout: Layout) -> *mut u8 {
-    CELL.with_locks(|| match Global::local() {
+fn alloc_slow(handle: &MeshHeap, layout: Layout) -> *mut u8 {
+    // Made here if there is none, by the handle's wish.
+    handle.made();
+    let object = CELL.with_locks(|| match Global::local() {
         Some(local) => address(local.alloc(layout)),
         None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc(layout))),
-    })
+    });
+    CELL.start_thread_if_wanted();
+    object
 }
 
 /// # Safety
@@ -97,13 +144,28 @@ unsafe fn dealloc_slow(object: NonNull<u8>, layout: Layout) {
     })
 }
 
+/// # Safety
+/// As for `realloc`.
+#[cold]
+#[inline(never)]
+unsafe fn realloc_slow(object: NonNull<u8>, layout: Layout, new_size: usize) -> *mut u8 {
+    CELL.with_locks(|| match Global::local() {
+        // SAFETY: the caller keeps the same contract.
+        Some(local) => address(unsafe { local.realloc(object, layout, new_size) }),
+        None => Global::heap().map_or(ptr::null_mut(), |heap| {
+            // SAFETY: as above.
+            address(unsafe { heap.realloc(object, layout, new_size) })
+        }),
+    })
+}
+
 // SAFETY: objects come from a heap that is never dropped; layouts are kept; nothing unwinds.
 unsafe impl GlobalAlloc for MeshHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match Global::local_at_hand().and_then(|local| local.alloc_cached(layout)) {
             Some(object) => object.as_ptr(),
-            None => alloc_slow(layout),
+            None => alloc_slow(self, layout),
         }
     }
 
@@ -119,6 +181,7 @@ unsafe impl GlobalAlloc for MeshHeap {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.made();
         CELL.with_locks(|| match Global::local() {
             Some(local) => address(local.alloc_zeroed(layout)),
             None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc_zeroed(layout))),
@@ -128,13 +191,11 @@ unsafe impl GlobalAlloc for MeshHeap {
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: by the trait's contract the object is live, so not null.
         let object = unsafe { NonNull::new_unchecked(object) };
-        CELL.with_locks(|| match Global::local() {
-            // SAFETY: by the trait's contract the object is live and has this layout.
-            Some(local) => address(unsafe { local.realloc(object, layout, new_size) }),
-            None => Global::heap().map_or(ptr::null_mut(), |heap| {
-                // SAFETY: as above.
-                address(unsafe { heap.realloc(object, layout, new_size) })
-            }),
-        })
+        // SAFETY: by the trait's contract the object is live and has this layout.
+        match Global::local_at_hand().and_then(|local| unsafe { local.realloc_cached(object, layout, new_size) }) {
+            Some(object) => object.as_ptr(),
+            // SAFETY: as above.
+            None => unsafe { realloc_slow(object, layout, new_size) },
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! | `commit` | none | pages come at the first touch |
 //! | `purge` | `madvise(MADV_REMOVE)` of the second view | reaches backing pages that no other address shows |
 //! | `alias`, `unalias` | `mremap(MREMAP_MAYMOVE\|MREMAP_FIXED)` from the second view | one step for readers: whoever faults meanwhile waits for the new mapping |
-//! | `protect` | `mprotect` | what happens to writers is up to [`barrier`], in heaps that asked for it, else to the caller |
+//! | `protect` | `mprotect`; behind a [`WriteBarrier::Userfaultfd`] `ioctl` of a userfaultfd | what happens to writers is up to [`barrier`], in heaps that asked for it, else to the caller |
 //! | `now_ns` | `clock_gettime(CLOCK_MONOTONIC)` | never set back; answered without entering the kernel |
 //! | `entropy` | `getrandom(GRND_NONBLOCK)` | early at boot it must not wait; the clock stands in |
 //! | `yield_now` | `sched_yield` | |
@@ -33,7 +33,8 @@
 //!   nothing; `purge` and `release` still work.
 //! * `RLIMIT_AS` counts the arena twice, and the alignment twice for a moment: `reserve` fails with ENOMEM, and a heap takes a
 //!   smaller arena. Under such a limit an alias makes two calls and needs one mapping more for a moment.
-//! * Descriptors: none is kept, so a program may close all of them, as daemons do at their start.
+//! * Descriptors: none is kept but the one of a [`WriteBarrier::Userfaultfd`], so a program may close all of them, as daemons do
+//!   at their start; with that barrier, `protect` then fails with EBADF, and `Heap::mesh` with it.
 //! * After `mlockall(MCL_CURRENT)` a live arena is locked, and `purge` fails with EINVAL.
 //! * After `fork` both processes share the arena's memory: a heap must not be used on both sides.
 //!
@@ -57,10 +58,12 @@ mod errno;
 mod futex;
 #[cfg(feature = "global")]
 mod global;
+mod hybrid;
 mod limits;
 mod mapping;
 mod memfd;
 pub mod memory;
+mod meshing;
 mod platform;
 mod private;
 mod proc_file;
@@ -69,7 +72,10 @@ mod relocation;
 mod scheduler;
 
 pub use backing::{Backing, BackingChoice, Refusal};
+pub use barrier::{BarrierChoice, WriteBarrier};
 #[cfg(feature = "global")]
 pub use global::MeshHeap;
+pub use hybrid::HybridPlatform;
+pub use meshing::Meshing;
 pub use platform::LinuxPlatform;
 pub use private::PrivatePlatform;

@@ -99,6 +99,25 @@ unsafe fn move_to(from: NonNull<u8>, old_bytes: usize, bytes: usize, to: NonNull
     if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
 }
 
+/// New addresses show the file; what is written there is the process's own.
+pub(crate) fn map_private_view(bytes: usize, file: &Descriptor) -> Result<NonNull<u8>, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel picks addresses that nobody uses.
+    unsafe { map(ptr::null_mut(), bytes, READ_WRITE, flags, file.number(), 0) }
+}
+
+/// The addresses at `to` show what those at `from` would show if they were touched, in a mapping of the same kind; `from` stays
+/// as it is. Linux 5.13.
+///
+/// # Safety
+/// As for [`show_at`]; nobody must ever have touched `from`.
+pub(crate) unsafe fn move_untouched(from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> Result<(), Errno> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+    // SAFETY: by the caller's contract; there are no pages to move.
+    let at = unsafe { libc::mremap(from.as_ptr().cast(), bytes, bytes, flags, to.as_ptr()) };
+    if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
+}
+
 /// Gives the memory that the addresses show back: it reads zero, at whatever address it is shown.
 ///
 /// # Safety
@@ -154,6 +173,39 @@ pub(crate) unsafe fn map_private(start: usize, bytes: usize) -> Result<(), Errno
     // SAFETY: by the caller's contract the addresses are ours to replace.
     unsafe { map(start, bytes, READ_WRITE, flags, -1, 0) }?;
     Ok(())
+}
+
+/// The same, in small pages: private memory among such.
+///
+/// # Safety
+/// As for [`map_private`].
+pub(crate) unsafe fn map_private_small(start: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: by the caller's contract.
+    unsafe { map_private(start, bytes) }?;
+    // SAFETY: as above.
+    unsafe { advise_small(start, bytes) };
+    Ok(())
+}
+
+/// Forbids huge pages; the kernel may not have any.
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn advise_small(start: usize, bytes: usize) {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: changes no content.
+    unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+/// Splits the huge page that the addresses, a part of it, lie in, if they do: what is unmapped of it goes back to the system then,
+/// not when that runs out of memory. (The kernel, asked to note that a part is seldom used, splits the whole.)
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn split_huge(start: usize, bytes: usize) {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: changes no content.
+    unsafe { libc::madvise(start, bytes, libc::MADV_COLD) };
 }
 
 /// Asks for huge pages; the kernel may refuse.

@@ -1,7 +1,7 @@
 //! [`PrivatePlatform`]: an arena of anonymous private memory. It cannot be shown twice, so a heap on it does not mesh; in
 //! exchange pages fault in faster, and a fork copies it on write like all other memory.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use meshheap::{Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose, Touch};
 
@@ -25,6 +25,8 @@ pub struct PrivatePlatform {
     is_opening: AtomicBool,
     /// Bytes of the arena up to which huge pages were settled.
     advised: AtomicUsize,
+    /// One byte a chunk of the arena: whether its pages are small for good. 0: there is no table.
+    small: AtomicUsize,
 }
 
 /// What one huge page spans, and the grain of advice.
@@ -33,8 +35,8 @@ const CHUNK_BYTES: usize = 2 << 20;
 /// The arena is opened by at least this much at a time: one system call for some 8,000 page faults.
 const OPEN_BYTES: usize = 32 << 20;
 
-/// Below this much, pages stay small: a small heap must not take 2 MiB for its first object.
-const SMALL_HEAP_BYTES: usize = 4 << 20;
+/// Below this much, pages stay small: a chunk that is not filled is waste, and must be little beside the heap.
+const SMALL_HEAP_BYTES: usize = 16 << 20;
 
 impl PrivatePlatform {
     /// Asks the system for its page size; takes nothing from it before `reserve`.
@@ -47,6 +49,7 @@ impl PrivatePlatform {
             can_alias: false,
             can_protect: false,
             write_barrier: false,
+            private_until_shared: false,
             can_relocate: true,
             mapping_limit: None,
         };
@@ -57,6 +60,7 @@ impl PrivatePlatform {
             opened: AtomicUsize::new(0),
             is_opening: AtomicBool::new(false),
             advised: AtomicUsize::new(SMALL_HEAP_BYTES),
+            small: AtomicUsize::new(0),
         }
     }
 }
@@ -94,9 +98,66 @@ impl PrivatePlatform {
         open(end.next_multiple_of(OPEN_BYTES).min(bytes)).or_else(|_| open(end))
     }
 
+    /// Where the arena starts.
+    pub(crate) fn base(&self) -> usize {
+        // Relaxed: see `reserve`.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the arena.
+    pub(crate) fn length(&self) -> usize {
+        // Relaxed: see `reserve`.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the arena that were ever used, at the most.
+    pub(crate) fn opened(&self) -> usize {
+        // Acquire: as in `open_up_to`.
+        self.opened.load(Ordering::Acquire)
+    }
+
+    /// Makes the pages of all chunks small of which `pages` are a part: memory that is given back out of a huge page would stay
+    /// the process's until the system runs out of it, and the kernel might even fill the gaps again. Takes a tenth of a millisecond a
+    /// chunk, once, and up to two mappings.
+    pub(crate) fn make_small(&self, pages: PageRun) {
+        // Relaxed: see `reserve`.
+        let small = self.small.load(Ordering::Relaxed);
+        let (from, to) = (pages.start.as_usize() * self.facts.page_size, pages.end().as_usize() * self.facts.page_size);
+        for chunk in from / CHUNK_BYTES..to.div_ceil(CHUNK_BYTES) {
+            let (start, end) = (chunk * CHUNK_BYTES, ((chunk + 1) * CHUNK_BYTES).min(self.opened()));
+            let is_whole = from <= start && end <= to;
+            if is_whole || small == 0 {
+                continue;
+            }
+            // SAFETY: the table has a byte for each chunk of the arena, and lives as long as it.
+            let is_small = unsafe { AtomicBool::from_ptr(ptr::with_exposed_provenance_mut(small + chunk)) };
+            // Relaxed: a race makes it small twice.
+            if is_small.load(Ordering::Relaxed) {
+                continue;
+            }
+            is_small.store(true, Ordering::Relaxed);
+            // SAFETY: the chunk lies in the part of the arena that can be used.
+            unsafe { mapping::advise_small(self.base() + start, end - start) };
+            let page = from.max(start);
+            // SAFETY: as above.
+            unsafe { mapping::split_huge(self.base() + page, self.facts.page_size) };
+        }
+    }
+
+    /// Gives the memory of private pages back: they read zero.
+    ///
+    /// # Safety
+    /// As for [`Platform::purge`].
+    pub(crate) unsafe fn discard(&self, pages: PageRun) -> Result<(), Errno> {
+        self.make_small(pages);
+        let start = self.base() + pages.start.as_usize() * self.facts.page_size;
+        // SAFETY: by the caller's contract nothing needs the pages, which are the arena's.
+        unsafe { mapping::discard(start, pages.count as usize * self.facts.page_size) }
+    }
+
     /// Takes the lock of [`PrivatePlatform::open_up_to`], a leaf; a fork takes it, too, so that no child finds it held by a
     /// thread that is gone.
-    pub(crate) fn lock_opening(&self) {
+    fn lock_opening(&self) {
         // Acquire: pairs with the Release of the last holder.
         while self.is_opening.swap(true, Ordering::Acquire) {
             scheduler::yield_now();
@@ -104,10 +165,15 @@ impl PrivatePlatform {
     }
 
     /// Gives it back.
-    pub(crate) fn unlock_opening(&self) {
+    fn unlock_opening(&self) {
         // Release: pairs with the Acquire of the next holder.
         self.is_opening.store(false, Ordering::Release);
     }
+}
+
+/// Bytes of the table of an arena's chunks.
+const fn table_bytes(arena_bytes: usize, page_size: usize) -> usize {
+    arena_bytes.div_ceil(CHUNK_BYTES).next_multiple_of(page_size)
 }
 
 impl Default for PrivatePlatform {
@@ -138,12 +204,24 @@ unsafe impl Platform for PrivatePlatform {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.opened.store(0, Ordering::Relaxed);
         self.advised.store(SMALL_HEAP_BYTES, Ordering::Relaxed);
+        // Without the table purges give less back.
+        let table = mapping::map_metadata_at_new(
+            table_bytes(bytes, self.facts.page_size),
+            self.facts.page_size,
+            self.facts.page_size,
+        );
+        self.small.store(table.map_or(0, |table| table.as_ptr().expose_provenance()), Ordering::Relaxed);
         Ok(base)
     }
 
     unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize) {
         if purpose == Purpose::Arena {
             // Relaxed: by the caller's contract no other call uses the arena any more.
+            let small = self.small.swap(0, Ordering::Relaxed);
+            if let Some(table) = NonNull::new(ptr::with_exposed_provenance_mut(small)) {
+                // SAFETY: `reserve` mapped it for this arena.
+                unsafe { mapping::unmap(table, table_bytes(bytes, self.facts.page_size)) };
+            }
             self.base.store(0, Ordering::Relaxed);
         }
         // SAFETY: by the caller's contract this is a reservation that nothing uses any more.
@@ -171,12 +249,8 @@ unsafe impl Platform for PrivatePlatform {
     }
 
     unsafe fn purge(&self, pages: PageRun) -> Result<(), PlatformError> {
-        // Relaxed: see `reserve`.
-        let base = self.base.load(Ordering::Relaxed);
-        let start = base + pages.start.as_usize() * self.facts.page_size;
-        // SAFETY: by the caller's contract nothing needs the pages, which are the arena's.
-        unsafe { mapping::discard(start, pages.count as usize * self.facts.page_size) }
-            .map_err(|errno| errno.during(Operation::Purge))
+        // SAFETY: the caller keeps the same contract.
+        unsafe { self.discard(pages) }.map_err(|errno| errno.during(Operation::Purge))
     }
 
     unsafe fn relocate(&self, from: PageRun, to: PageIndex) -> Result<(), PlatformError> {
@@ -187,6 +261,16 @@ unsafe impl Platform for PrivatePlatform {
         // SAFETY: both ranges are the arena's; by the caller's contract nobody uses them.
         unsafe { relocation::relocate(address(from.start), address(to), bytes) }
             .map_err(|errno| errno.during(Operation::Relocate))
+    }
+
+    /// Private memory is copied on write. What is left to do is that no child finds the lock held by a thread that is gone.
+    fn freeze(&self) -> Result<(), PlatformError> {
+        self.lock_opening();
+        Ok(())
+    }
+
+    unsafe fn fork_done(&self) {
+        self.unlock_opening();
     }
 
     fn now_ns(&self) -> u64 {

@@ -6,7 +6,8 @@
 //!             gone already (late destructors) ────────────┘  a lock for each call
 //! ```
 //!
-//! The heap is made at the first allocation, before `main` if need be, and lives in private memory: a fork copies it on write.
+//! The heap is made at the first allocation, before `main` if need be, and lives in memory that is private until it is meshed, and
+//! again before a fork: a fork copies it on write.
 //! A thread's local heap is an object of the heap; a pthread key's destructor gives it back.
 
 use core::alloc::Layout;
@@ -17,13 +18,15 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-use meshheap::{Heap, LocalHeap, Options};
+use meshheap::{Heap, LocalHeap, MeshBudget, MeshStep, Options, Platform};
 
-use crate::private::PrivatePlatform;
+use crate::barrier::WriteBarrier;
+use crate::hybrid::HybridPlatform;
+use crate::meshing::{self, Meshing, Policy};
 use crate::scheduler;
 
 /// The heap of a process.
-pub type SharedHeap = Heap<PrivatePlatform>;
+pub type SharedHeap = Heap<HybridPlatform>;
 /// One thread's handle to it.
 pub type ThreadHeap = LocalHeap<&'static SharedHeap>;
 
@@ -50,6 +53,9 @@ pub struct HeapCell {
     key: AtomicU32,
     /// The thread that holds all locks for a fork, by [`thread_mark`]; 0: none does.
     forking: AtomicUsize,
+    /// Forks before which meshed pages could not be made private.
+    refused_forks: AtomicUsize,
+    policy: Policy,
 }
 
 // SAFETY: `heap` is written by the one thread that moved `phase` to MAKING, and only read from READY on.
@@ -70,6 +76,8 @@ impl HeapCell {
             heap: UnsafeCell::new(MaybeUninit::uninit()),
             key: AtomicU32::new(0),
             forking: AtomicUsize::new(0),
+            refused_forks: AtomicUsize::new(0),
+            policy: Policy::new(),
         }
     }
 
@@ -93,7 +101,14 @@ impl HeapCell {
     pub fn with_locks<T>(&'static self, call: impl FnOnce() -> T) -> T {
         // Relaxed: only the thread that wrote its own mark can meet it.
         let forking = self.forking.load(Ordering::Relaxed);
-        if forking != 0 && forking == thread_mark() { self.with_locks_in_fork(call) } else { call() }
+        if forking != 0 && forking == thread_mark() {
+            return self.with_locks_in_fork(call);
+        }
+        let outcome = call();
+        if let Some(heap) = self.made() {
+            self.policy.poll(heap);
+        }
+        outcome
     }
 
     #[cold]
@@ -105,10 +120,25 @@ impl HeapCell {
         outcome
     }
 
+    /// For slow paths that allocate, after [`HeapCell::with_locks`]: starts the thread that meshes, if there should be one.
+    #[inline]
+    pub fn start_thread_if_wanted(&'static self) {
+        if let Some(heap) = self.made() {
+            self.policy.start_thread_if_wanted(heap);
+        }
+    }
+
+    /// One step of meshing, beside whatever threads there are; none if there is no heap.
+    pub fn mesh(&'static self, budget: MeshBudget) -> Option<MeshStep> {
+        Some(meshing::step(self.made()?, budget))
+    }
+
     fn lock_for_fork(&'static self) {
         if let Some(heap) = self.made() {
-            heap.fork_prepare();
-            heap.platform().lock_opening();
+            // Refused, the child shares what was meshed with its parent: there is nobody to tell, but it is counted.
+            if heap.fork_prepare().is_err() {
+                self.refused_forks.fetch_add(1, Ordering::Relaxed);
+            }
             // Relaxed: see `with_locks`.
             self.forking.store(thread_mark(), Ordering::Relaxed);
         }
@@ -121,7 +151,6 @@ impl HeapCell {
         }
         if let Some(heap) = self.made() {
             self.forking.store(0, Ordering::Relaxed);
-            heap.platform().unlock_opening();
             // SAFETY: the mark tells that `lock_for_fork` ran in this thread.
             unsafe { heap.fork_done() };
         }
@@ -152,6 +181,16 @@ pub unsafe trait ProcessHeap: Sized + 'static {
 
     /// How it is set up; asked when it is made. Must not allocate.
     fn options() -> Options;
+
+    /// Whether and how it is meshed; asked after the options. Must not allocate.
+    fn meshing() -> Meshing {
+        Meshing::default()
+    }
+
+    /// How writers are stopped meanwhile; none: by the first barrier that works, when it is needed.
+    fn barrier() -> Option<WriteBarrier> {
+        None
+    }
 
     /// The calling thread's pointer.
     fn local_pointer() -> *mut ThreadHeap;
@@ -201,7 +240,18 @@ fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
         }
         return cell.made();
     }
-    let Ok(made) = Heap::with_options(PrivatePlatform::new(), P::options()) else {
+    let mut options = P::options();
+    let meshing = P::meshing();
+    let platform = match (meshing, P::barrier()) {
+        (Meshing::Off, _) => HybridPlatform::without_meshing(),
+        (_, Some(barrier)) => HybridPlatform::with_barrier(barrier),
+        (_, None) => HybridPlatform::with_write_barrier(),
+    };
+    cell.policy.set(meshing);
+    // The program's only heap may take more of the mappings than one among many.
+    let half = platform.facts().mapping_limit.map(|limit| limit / 2);
+    options.mapping_budget = options.mapping_budget.or(half);
+    let Ok(made) = Heap::with_options(platform, options) else {
         cell.phase.store(NONE, Ordering::Release);
         return None;
     };
@@ -217,7 +267,7 @@ fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
     cell.phase.store(READY, Ordering::Release);
     // May allocate, so only now.
     // SAFETY: the handlers keep to the order prepare, fork, done.
-    unsafe { libc::pthread_atfork(Some(fork_prepare::<P>), Some(fork_done::<P>), Some(fork_done::<P>)) };
+    unsafe { libc::pthread_atfork(Some(fork_prepare::<P>), Some(fork_done::<P>), Some(fork_child::<P>)) };
     cell.made()
 }
 
@@ -229,6 +279,11 @@ extern "C" fn fork_prepare<P: ProcessHeap>() {
 
 extern "C" fn fork_done<P: ProcessHeap>() {
     P::cell().unlock_after_fork();
+}
+
+extern "C" fn fork_child<P: ProcessHeap>() {
+    P::cell().unlock_after_fork();
+    P::cell().policy.begin_again_in_child();
 }
 
 /// Makes the thread's local heap; none if it is gone already or there is no memory.

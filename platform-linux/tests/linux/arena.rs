@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use meshheap::{Access, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose};
-use meshheap_linux::{Backing, LinuxPlatform};
+use meshheap_linux::{Backing, LinuxPlatform, WriteBarrier};
 
 /// A reserved arena, released at the end.
 pub(crate) struct Arena {
@@ -25,10 +25,19 @@ impl Arena {
         kinds.map(move |backing| Self::on(LinuxPlatform::with_backing(backing), pages))
     }
 
+    /// Behind page protection.
     pub(crate) fn with_barrier(pages: usize) -> Self {
-        let platform = LinuxPlatform::with_write_barrier();
-        assert!(platform.facts().write_barrier, "Linux installs handlers");
-        Self::on(platform, pages)
+        Self::behind(WriteBarrier::PageProtection, pages).expect("Linux installs handlers")
+    }
+
+    /// Behind this barrier; none, with a word, where the system does not permit userfaultfd.
+    pub(crate) fn behind(barrier: WriteBarrier, pages: usize) -> Option<Self> {
+        let platform = LinuxPlatform::new().and_barrier(barrier);
+        let is_there = platform.facts().write_barrier;
+        if !is_there {
+            println!("not tested: {:?}", platform.barrier());
+        }
+        is_there.then(|| Self::on(platform, pages))
     }
 
     pub(crate) fn on(platform: LinuxPlatform, pages: usize) -> Self {

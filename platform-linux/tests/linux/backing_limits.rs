@@ -14,7 +14,7 @@ use crate::process::{alone, set_limit};
 const ARENA_BYTES: usize = 64 << 20;
 
 /// Makes the system refuse these calls from now on, in this thread and those that it starts, with EPERM.
-fn refuse(calls: &[libc::c_long]) {
+pub(crate) fn refuse(calls: &[libc::c_long]) {
     let number = core::mem::offset_of!(libc::seccomp_data, nr) as u32;
     let mut program = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, number)];
     for &call in calls {

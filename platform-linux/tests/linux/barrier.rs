@@ -1,11 +1,9 @@
 //! The write barrier: writers wait for the run that is being meshed, and for nothing else.
 
 use core::ffi::c_int;
-use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::io::{Error, Write, pipe};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 
 use meshheap::{Access, Operation, Platform};
@@ -35,7 +33,7 @@ pub(crate) fn write_during(arena: &Arena, end: impl FnOnce()) {
     assert_eq!(barrier::waits(), waits + 1, "it waited once, and did not try again and again");
 }
 
-fn first_byte(arena: &Arena, page: usize) -> u8 {
+pub(crate) fn first_byte(arena: &Arena, page: usize) -> u8 {
     // SAFETY: the page lies in the arena, and nobody writes to it.
     unsafe { arena.address(&(page..page + 1)).read() }
 }
@@ -146,7 +144,7 @@ fn a_signal_to_the_meshing_thread_is_handled_after_the_mesh() {
 }
 
 /// An empty file in memory.
-fn empty_file() -> OwnedFd {
+pub(crate) fn empty_file() -> OwnedFd {
     // SAFETY: the name ends with a zero.
     let fd = unsafe { libc::memfd_create(c"empty".as_ptr(), libc::MFD_CLOEXEC) };
     assert!(fd >= 0);
@@ -172,45 +170,6 @@ fn a_page_that_the_system_cannot_supply_is_not_waited_for() {
     }
 }
 
-/// Reads into the page by a system call.
-fn read(file: RawFd, to: NonNull<u8>, bytes: usize) -> Result<usize, Option<i32>> {
-    // SAFETY: the kernel writes at most so many bytes, which the caller has.
-    let length = unsafe { libc::read(file, to.as_ptr().cast(), bytes) };
-    usize::try_from(length).map_err(|_| Error::last_os_error().raw_os_error())
-}
-
-#[test]
-fn a_system_call_into_a_page_that_is_meshed_fails_and_leaves_the_data_where_it_was() {
-    let arena = Arena::with_barrier(16);
-    let to = arena.address(&(8..9));
-    let (receiver, mut sender) = pipe().expect("two descriptors");
-    sender.write_all(b"abcdefgh").expect("a pipe holds more");
-    arena.protect(run(8, 1), Access::ReadOnly).expect("two mappings");
-    assert_eq!(read(receiver.as_raw_fd(), to, 8), Err(Some(libc::EFAULT)));
-    assert!(arena.holds(8, 0));
-    arena.alias(run(8, 1), 2).expect("as many");
-    assert_eq!(read(receiver.as_raw_fd(), to, 8), Ok(8));
-    // SAFETY: the page lies in the arena, and nobody writes to it.
-    assert_eq!(unsafe { arena.address(&(2..3)).cast::<[u8; 8]>().read() }, *b"abcdefgh");
-}
-
-#[test]
-fn a_datagram_that_was_to_go_into_a_page_that_is_meshed_is_lost() {
-    let arena = Arena::with_barrier(16);
-    let to = arena.address(&(8..9));
-    let (receiver, sender) = UnixDatagram::pair().expect("two descriptors");
-    receiver.set_nonblocking(true).expect("sockets can be");
-    sender.send(b"one").expect("the socket has room");
-    sender.send(b"two").expect("the socket has room");
-    arena.protect(run(8, 1), Access::ReadOnly).expect("two mappings");
-    assert_eq!(read(receiver.as_raw_fd(), to, 8), Err(Some(libc::EFAULT)));
-    arena.protect(run(8, 1), Access::ReadWrite).expect("it merges");
-    // This is the kernel's doing, and why `Heap::mesh` warns of it.
-    assert_eq!(read(receiver.as_raw_fd(), to, 8), Ok(3));
-    // SAFETY: the page lies in the arena, and nobody writes to it.
-    assert_eq!(unsafe { to.cast::<[u8; 3]>().read() }, *b"two");
-}
-
 #[test]
 fn no_barrier_unless_asked_for() {
     assert!(!LinuxPlatform::new().facts().write_barrier);
@@ -227,7 +186,7 @@ fn no_barrier_unless_asked_for() {
 }
 
 /// What handles SIGSEGV: asking changes nothing.
-fn action() -> usize {
+pub(crate) fn action() -> usize {
     let mut action = core::mem::MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: the kernel fills the action in.
     assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, core::ptr::null(), action.as_mut_ptr()) }, 0);

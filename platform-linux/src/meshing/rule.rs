@@ -1,0 +1,204 @@
+//! The rule: when a pass is worth it, and how fast it may go.
+//!
+//! A pass begins when the heap holds much more than is in use, has changed since that was last looked into, and an estimate says
+//! that a pass would free enough of it. Looking and steps take a share of CPU time, a part of which is saved up while there is
+//! nothing to do. Memory pressure lifts that.
+
+use meshheap::{MeshStep, StepEnd};
+
+use super::pressure;
+use crate::clock;
+use crate::process::SharedHeap;
+
+/// How often the heap is looked at while no pass is under way.
+const PERIOD_NS: u64 = 100_000_000; // 100 ms
+
+/// A heap that holds less beyond what is in use is left alone, unless memory is short.
+const WASTE_LEAST_BYTES: usize = 4 << 20; // 4 MiB
+
+/// So is one that holds less beyond than this part of what it holds.
+const WASTE_PART: usize = 8;
+
+/// The heap has changed if what it holds beyond, or has in use, has by one part in this many, or by a part of [`WASTE_LEAST_BYTES`].
+const CHANGE_PART: usize = 16;
+
+/// A pass is worth it if it frees one part in this many of what the heap holds, or of [`WASTE_LEAST_BYTES`].
+const YIELD_PART: usize = 64;
+
+/// While what is in use changes by more than one part in this many from look to look, a pass waits: sparser spans fit together
+/// better, and what is laid together too early stays in many small groups.
+const RESTLESS_PART: usize = 128;
+
+/// Calm looks that a pass waits for, and the most that it waits.
+const CALM_LOOKS: u32 = 3;
+const RESTLESS_MOST_NS: u64 = 5_000_000_000; // 5 s
+
+/// Meshing may take one part in this many of the time that passes.
+const SHARE_PART: u64 = 100;
+
+/// So much of it is saved up: what a burst takes that follows the end of a load.
+const CREDIT_MOST_NS: u64 = 1_000_000_000; // 1 s
+
+/// A heap that holds less gets no thread.
+const THREAD_LEAST_BYTES: usize = 4 * WASTE_LEAST_BYTES;
+
+/// How often memory pressure is asked for.
+const PRESSURE_PERIOD_NS: u64 = 1_000_000_000; // 1 s
+
+/// Looks without a change after which a heap is idle.
+const IDLE_LOOKS: u32 = 50;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    /// A step.
+    Step,
+    /// Nothing for so many nanoseconds.
+    Wait(u64),
+}
+
+/// What was seen and done so far.
+#[derive(Debug)]
+pub(super) struct Rule {
+    in_pass: bool,
+    /// Nanoseconds that steps may take.
+    credit_ns: u64,
+    /// The last look; 0: there was none.
+    looked_ns: u64,
+    /// What was found when a pass was last thought of. What the pass changed is looked into as well: the next may free more.
+    before: Waste,
+    /// Looks in a row at which what is in use had hardly changed, and when they last began to be so few that a pass waits; 0: they
+    /// are not.
+    calm: u32,
+    restless_since_ns: u64,
+    pressure_at_ns: u64,
+    is_short: bool,
+    /// Bytes in use at the last look, and how many looks they have been the same.
+    taken: usize,
+    /// Bytes held at the last look.
+    held: usize,
+    unchanged: u32,
+}
+
+/// What the heap holds, and how much of it is in use. Bytes.
+#[derive(Clone, Copy, Debug)]
+struct Waste {
+    held: usize,
+    taken: usize,
+}
+
+impl Waste {
+    fn of(heap: &SharedHeap) -> (Self, usize) {
+        let figures = heap.statistics();
+        let held = figures.held_bytes.saturating_sub(figures.metadata_bytes);
+        (Self { held, taken: figures.taken_bytes }, figures.dirty_bytes)
+    }
+
+    const fn bytes(&self) -> usize {
+        self.held.saturating_sub(self.taken)
+    }
+
+    fn has_changed_since(&self, before: &Self) -> bool {
+        let most = before.bytes().max(WASTE_LEAST_BYTES) / CHANGE_PART;
+        self.bytes().abs_diff(before.bytes()) > most || self.taken.abs_diff(before.taken) > most
+    }
+}
+
+impl Rule {
+    pub(super) const fn new() -> Self {
+        Self {
+            in_pass: false,
+            credit_ns: CREDIT_MOST_NS,
+            looked_ns: 0,
+            before: Waste { held: 0, taken: 0 },
+            calm: 0,
+            restless_since_ns: 0,
+            pressure_at_ns: 0,
+            is_short: false,
+            taken: 0,
+            held: 0,
+            unchanged: 0,
+        }
+    }
+
+    /// Whether the heap is so large that it may hold much more than is in use.
+    pub(super) const fn is_large(&self) -> bool {
+        self.held >= THREAD_LEAST_BYTES
+    }
+
+    /// Whether nothing has changed for a while.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.unchanged >= IDLE_LOOKS && !self.in_pass
+    }
+
+    /// What is to be done at the moment `now_ns`.
+    pub(super) fn decide(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
+        let passed = now_ns.saturating_sub(self.looked_ns);
+        self.looked_ns = now_ns;
+        self.credit_ns = CREDIT_MOST_NS.min(self.credit_ns.saturating_add(passed / SHARE_PART));
+        if self.in_pass {
+            return if self.may_go_on() { Wish::Step } else { Wish::Wait(PERIOD_NS) };
+        }
+        let (waste, dirty) = Waste::of(heap);
+        self.unchanged = if waste.taken == self.taken { self.unchanged.saturating_add(1) } else { 0 };
+        self.look_at_calm(now_ns, &waste);
+        (self.taken, self.held) = (waste.taken, waste.held);
+        self.look_at_pressure(now_ns, &waste);
+        self.in_pass = self.may_be_worth_it(&waste) && self.is_calm(now_ns) && self.is_worth_it(heap, &waste, dirty);
+        if self.in_pass { Wish::Step } else { Wish::Wait(PERIOD_NS) }
+    }
+
+    fn look_at_calm(&mut self, now_ns: u64, waste: &Waste) {
+        let is_calm = waste.taken.abs_diff(self.taken) <= self.taken / RESTLESS_PART;
+        self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
+        if self.calm >= CALM_LOOKS {
+            self.restless_since_ns = 0;
+        } else if self.restless_since_ns == 0 {
+            self.restless_since_ns = now_ns;
+        }
+    }
+
+    const fn is_calm(&self, now_ns: u64) -> bool {
+        let waited = now_ns.saturating_sub(self.restless_since_ns);
+        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || self.is_short
+    }
+
+    fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {
+        if waste.bytes() < WASTE_LEAST_BYTES / 4 || now_ns < self.pressure_at_ns {
+            return;
+        }
+        self.pressure_at_ns = now_ns + PRESSURE_PERIOD_NS;
+        self.is_short = pressure::is_memory_short();
+    }
+
+    const fn may_go_on(&self) -> bool {
+        self.credit_ns > 0 || self.is_short
+    }
+
+    fn may_be_worth_it(&self, waste: &Waste) -> bool {
+        let least = if self.is_short { WASTE_LEAST_BYTES / 4 } else { WASTE_LEAST_BYTES.max(waste.held / WASTE_PART) };
+        waste.bytes() >= least && waste.has_changed_since(&self.before) && self.may_go_on()
+    }
+
+    /// By an estimate, which takes about as long as a step.
+    fn is_worth_it(&mut self, heap: &SharedHeap, waste: &Waste, dirty: usize) -> bool {
+        self.before = *waste;
+        let begun = clock::now_ns();
+        let freed = dirty + heap.meshable_bytes();
+        self.credit_ns = self.credit_ns.saturating_sub(clock::now_ns().saturating_sub(begun));
+        freed >= waste.held.max(WASTE_LEAST_BYTES) / YIELD_PART
+    }
+
+    /// Notes what a step did. Returns how long to wait for the next.
+    pub(super) fn note_step(&mut self, step: &MeshStep) -> u64 {
+        self.credit_ns = self.credit_ns.saturating_sub(step.nanoseconds);
+        match step.end {
+            StepEnd::Budget => 0,
+            StepEnd::Busy => PERIOD_NS,
+            _ => {
+                self.in_pass = false;
+                PERIOD_NS
+            }
+        }
+    }
+}
