@@ -45,6 +45,9 @@
 // A heap.
 struct mh_heap;
 
+// One thread's handle to a heap. No two threads may use it at once.
+struct mh_local;
+
 // A heap's figures, in bytes unless their names say otherwise. Later versions add fields at the end.
 struct mh_figures {
   // In objects, which count with the whole slots that they lie in.
@@ -107,6 +110,8 @@ struct mh_options {
   size_t mapping_budget;
   // The seed of all placement. 0: a random one.
   uint64_t seed;
+  // Bytes that one local heap may keep for its next allocations. 0: 64 KiB.
+  size_t local_heap_bytes;
 };
 
 // What a step of meshing did.
@@ -157,7 +162,8 @@ struct mh_heap *mh_create(const struct mh_options *options);
 // Gives all of a heap's memory back, live objects included. Null is ignored.
 //
 // # Safety
-// `heap` must be null, or come from [`mh_create`] and not be used by anybody from now on, nor its objects.
+// `heap` must be null, or come from [`mh_create`] and not be used by anybody from now on, nor its objects. It must have no local
+// heaps any more.
 void mh_destroy(struct mh_heap *heap);
 
 // An object of `size` bytes at a multiple of `align`, a power of two; 0 stands for 16. Null, with errno ENOMEM or EINVAL, if
@@ -178,8 +184,10 @@ void *mh_alloc_zeroed(const struct mh_heap *heap, size_t size, size_t align);
 // Frees an object; null is ignored. Returns 0, or EINVAL if the pointer is no live object of this heap.
 //
 // # Safety
-// `heap` must be a live heap. Nobody may use the object from now on.
-int mh_free(const struct mh_heap *heap, void *object);
+// `heap` must be a live heap. Nobody may use the object from now on. It must not have been freed through a local heap already,
+// which may still keep its slot.
+int mh_free(const struct mh_heap *heap,
+            void *object);
 
 // Makes an object larger or smaller. Null is allocated; an alignment beyond 16 may be lost. Null, with errno ENOMEM, if there
 // is no memory; with errno EINVAL, if the pointer is no live object of this heap. The object is then as it was.
@@ -199,8 +207,8 @@ size_t mh_usable_size(const struct mh_heap *heap, const void *object);
 // One step of meshing, bounded to about `nanoseconds`. Call it until its end is `MH_STEP_PASS_DONE`.
 //
 // # Safety
-// `heap` must be a live heap. Until the call returns, nobody may write to an object of this heap, be it by `mh_alloc_zeroed` or
-// `mh_realloc`, nor the kernel on somebody's behalf.
+// `heap` must be a live heap. Until the call returns, nobody may write to an object of this heap, be it by zeroed allocation or
+// reallocation, nor the kernel on somebody's behalf.
 struct mh_step mh_mesh_at_safepoint(const struct mh_heap *heap,
                                     uint64_t nanoseconds);
 
@@ -215,6 +223,64 @@ size_t mh_purge(const struct mh_heap *heap);
 // # Safety
 // `heap` must be a live heap.
 void mh_set_mapping_budget(const struct mh_heap *heap, size_t mappings);
+
+// A local heap of `heap`, to be given back by [`mh_local_destroy`] before the heap is destroyed. Null, with errno ENOMEM, if
+// there is no memory.
+//
+// # Safety
+// `heap` must be a live heap.
+struct mh_local *mh_local_create(const struct mh_heap *heap);
+
+// Gives a local heap back; its objects live on. Null is ignored.
+//
+// # Safety
+// `local` must be null, or come from [`mh_local_create`] and not be used by anybody from now on; its heap must be live.
+void mh_local_destroy(struct mh_local *local);
+
+// An object of `size` bytes at a multiple of `align`, a power of two; 0 stands for 16. Null, with errno ENOMEM or EINVAL, if
+// there is none.
+//
+// # Safety
+// `local` must be a live local heap that no other thread uses meanwhile, nor its heap be destroyed.
+void *mh_local_alloc(struct mh_local *local,
+                     size_t size,
+                     size_t align);
+
+// The same, all bytes zero.
+//
+// # Safety
+// As for [`mh_local_alloc`].
+void *mh_local_alloc_zeroed(struct mh_local *local, size_t size, size_t align);
+
+// Frees an object of the same heap; null is ignored. Returns 0, or EINVAL if the pointer is not the start of an object.
+//
+// # Safety
+// As for [`mh_local_alloc`]. The object must be live; nobody may use it from now on.
+int mh_local_free(struct mh_local *local, void *object);
+
+// Frees an object whose size and alignment its owner knows, which takes the fewest instructions; null is ignored.
+//
+// # Safety
+// As for [`mh_local_free`]; the object must have been allocated with the same `size` and `align`, and not been reallocated.
+void mh_local_free_sized(struct mh_local *local,
+                         void *object,
+                         size_t size,
+                         size_t align);
+
+// Makes an object larger or smaller. Null is allocated; an alignment beyond 16 may be lost. Null, with errno ENOMEM, if there
+// is no memory; with errno EINVAL, if the pointer is not the start of an object of this heap. The object is then as it was.
+//
+// # Safety
+// As for [`mh_local_free`], if the result is not null.
+void *mh_local_realloc(struct mh_local *local,
+                       void *object,
+                       size_t size);
+
+// Gives back to the heap what a local heap keeps: for a thread that will be idle for long.
+//
+// # Safety
+// As for [`mh_local_alloc`].
+void mh_local_flush(struct mh_local *local);
 
 #ifdef __cplusplus
 }  // extern "C"

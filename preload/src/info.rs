@@ -121,7 +121,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     if unsafe { libc::fputs(text.as_c_string(), stream) } < 0 { -1 } else { 0 }
 }
 
-/// Gives all free pages back to the system; how much to keep is not looked at. Returns 1 if there were any, else 0.
+/// Meshes the heap, and gives all free pages back to the system; how much to keep is not looked at. Returns 1 if there were any, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_keep: usize) -> c_int {
     c_int::from(give_back() > 0)

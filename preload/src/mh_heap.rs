@@ -1,6 +1,6 @@
 //! The heap as a value, for C: made, used and destroyed by a runtime that embeds it.
 //!
-//! Each call may come from any thread. It takes a lock of the heap. Pointers from a heap belong to that heap: `free` and the
+//! Each call may come from any thread. It takes a lock of the heap; local heaps (`mh_local_create`) do without. Pointers from a heap belong to that heap: `free` and the
 //! other functions of malloc do not know them.
 
 use core::alloc::Layout;
@@ -29,6 +29,8 @@ pub struct MhOptions {
     pub mapping_budget: usize,
     /// The seed of all placement. 0: a random one.
     pub seed: u64,
+    /// Bytes that one local heap may keep for its next allocations. 0: 64 KiB.
+    pub local_heap_bytes: usize,
 }
 
 /// What a step of meshing did.
@@ -75,6 +77,9 @@ pub unsafe extern "C" fn mh_create(options: *const MhOptions) -> *mut MhHeap {
             chosen.arena_bytes = given.arena_bytes;
         }
         chosen.mapping_budget = (given.mapping_budget != 0).then_some(given.mapping_budget);
+        if given.local_heap_bytes != 0 {
+            chosen.local_heap_bytes = given.local_heap_bytes;
+        }
         chosen.seed = (given.seed != 0).then_some(given.seed);
     }
     let Some(place) = allocate_aligned(size_of::<MhHeap>(), align_of::<MhHeap>()) else {
@@ -94,7 +99,8 @@ pub unsafe extern "C" fn mh_create(options: *const MhOptions) -> *mut MhHeap {
 /// Gives all of a heap's memory back, live objects included. Null is ignored.
 ///
 /// # Safety
-/// `heap` must be null, or come from [`mh_create`] and not be used by anybody from now on, nor its objects.
+/// `heap` must be null, or come from [`mh_create`] and not be used by anybody from now on, nor its objects. It must have no local
+/// heaps any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mh_destroy(heap: *mut MhHeap) {
     if heap.is_null() {
@@ -107,7 +113,7 @@ pub unsafe extern "C" fn mh_destroy(heap: *mut MhHeap) {
 }
 
 /// The layout that C asks for. An alignment of 0 is malloc's.
-fn layout_of(size: usize, align: usize) -> Result<Layout, c_int> {
+pub(crate) fn layout_of(size: usize, align: usize) -> Result<Layout, c_int> {
     let align = if align == 0 { MALLOC_ALIGN } else { align };
     if !align.is_power_of_two() {
         return Err(libc::EINVAL);
@@ -115,7 +121,7 @@ fn layout_of(size: usize, align: usize) -> Result<Layout, c_int> {
     Layout::from_size_align(size, align).map_err(|_| libc::ENOMEM)
 }
 
-fn object_or_null(object: Result<NonNull<u8>, c_int>) -> *mut c_void {
+pub(crate) fn object_or_null(object: Result<NonNull<u8>, c_int>) -> *mut c_void {
     object.map_or_else(fail, NonNull::as_ptr).cast()
 }
 
@@ -145,13 +151,14 @@ pub unsafe extern "C" fn mh_alloc_zeroed(heap: *const MhHeap, size: usize, align
 /// Frees an object; null is ignored. Returns 0, or EINVAL if the pointer is no live object of this heap.
 ///
 /// # Safety
-/// `heap` must be a live heap. Nobody may use the object from now on.
+/// `heap` must be a live heap. Nobody may use the object from now on. It must not have been freed through a local heap already,
+/// which may still keep its slot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mh_free(heap: *const MhHeap, object: *mut c_void) -> c_int {
     let Some(object) = NonNull::new(object.cast::<u8>()) else { return 0 };
     // SAFETY: by the caller's contract.
     let heap = unsafe { &(*heap).0 };
-    // SAFETY: no slot waits in a local heap: such heaps have none.
+    // SAFETY: as the caller's: the object is live, or no slot that waits in a local heap.
     if unsafe { heap.free(object) }.is_ok() { 0 } else { libc::EINVAL }
 }
 
@@ -204,8 +211,8 @@ pub unsafe extern "C" fn mh_usable_size(heap: *const MhHeap, object: *const c_vo
 /// One step of meshing, bounded to about `nanoseconds`. Call it until its end is `MH_STEP_PASS_DONE`.
 ///
 /// # Safety
-/// `heap` must be a live heap. Until the call returns, nobody may write to an object of this heap, be it by `mh_alloc_zeroed` or
-/// `mh_realloc`, nor the kernel on somebody's behalf.
+/// `heap` must be a live heap. Until the call returns, nobody may write to an object of this heap, be it by zeroed allocation or
+/// reallocation, nor the kernel on somebody's behalf.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mh_mesh_at_safepoint(heap: *const MhHeap, nanoseconds: u64) -> MhStep {
     // SAFETY: by the caller's contract.

@@ -7,9 +7,10 @@ use core::alloc::Layout;
 use core::ffi::c_int;
 use core::ptr::{self, NonNull};
 
-use core_heap::{AllocError, Heap, Misuse, Options, Platform, Statistics};
-use meshheap_linux::PrivatePlatform;
+use core_heap::{AllocError, Heap, MeshBudget, Misuse, Options, Platform, Statistics};
+
 use meshheap_linux::process::{HeapCell, ProcessHeap, ThreadHeap};
+use meshheap_linux::{Meshing, PrivatePlatform, WriteBarrier};
 
 use crate::{freed_mark, misuse, settings, thread_pointer};
 
@@ -35,6 +36,14 @@ unsafe impl ProcessHeap for Malloc {
         #[expect(clippy::cast_possible_truncation, reason = "as random as before")]
         freed_mark::set_key(PrivatePlatform::new().entropy() as usize);
         Options { on_misuse: Some(misuse::report), ..settings::options() }
+    }
+
+    fn meshing() -> Meshing {
+        settings::meshing()
+    }
+
+    fn barrier() -> Option<WriteBarrier> {
+        settings::barrier()
     }
 
     #[inline]
@@ -99,7 +108,12 @@ fn allocate_cached(size: usize) -> Option<NonNull<u8>> {
         return None;
     }
     // SAFETY: small, and the alignment is a power of two.
-    let layout = unsafe { Layout::from_size_align_unchecked(size, MALLOC_ALIGN) };
+    at_hand(unsafe { Layout::from_size_align_unchecked(size, MALLOC_ALIGN) })
+}
+
+/// A slot that this thread has at hand, without its mark.
+#[inline]
+fn at_hand(layout: Layout) -> Option<NonNull<u8>> {
     let object = Malloc::local_at_hand()?.alloc_cached(layout)?;
     // SAFETY: the object is small, so a slot, and it is ours.
     unsafe { freed_mark::clear(object) };
@@ -113,13 +127,21 @@ fn allocate_slow(size: usize) -> *mut u8 {
 }
 
 /// `size` bytes aligned to `align`, a power of two. Errno stays as it was, even if there are none.
-#[cold]
-#[inline(never)]
 pub(crate) fn allocate_aligned(size: usize, align: usize) -> Option<NonNull<u8>> {
     let layout = layout_of(size, align.max(MALLOC_ALIGN))?;
-    let object = slowly(|| match Malloc::local() {
-        Some(local) => local.alloc(layout),
-        None => Malloc::heap().ok_or(AllocError::OutOfMemory)?.alloc(layout),
+    at_hand(layout).or_else(|| allocate_aligned_slow(layout))
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_aligned_slow(layout: Layout) -> Option<NonNull<u8>> {
+    let object = slowly(|| {
+        let object = match Malloc::local() {
+            Some(local) => local.alloc(layout),
+            None => Malloc::heap().ok_or(AllocError::OutOfMemory)?.alloc(layout),
+        };
+        CELL.start_thread_if_wanted();
+        object
     });
     object.ok().inspect(|&object| unmark(object))
 }
@@ -228,7 +250,48 @@ unsafe fn try_release(object: NonNull<u8>) -> Result<(), Misuse> {
 ///
 /// # Safety
 /// As for [`release`]; if the result is not null, only that may be used.
+#[inline]
 pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
+    match live_slot(object) {
+        Some(usable) if size > usable => {
+            // SAFETY: as the caller's.
+            unsafe { move_to_new(object, usable, size) }
+        }
+        // A slot of which more than half is used stays.
+        Some(usable) if size > usable / 2 => object.as_ptr(),
+        // SAFETY: as the caller's.
+        _ => unsafe { resize_slow(object, size) },
+    }
+}
+
+/// Bytes of a slot that is not marked as freed; none for other pointers. Takes no lock.
+#[inline]
+fn live_slot(object: NonNull<u8>) -> Option<usize> {
+    let usable = Malloc::cell().made()?.slot_size(object).ok()??;
+    // SAFETY: it is the start of a slot.
+    (!unsafe { freed_mark::is_freed(object) }).then_some(usable)
+}
+
+/// A new object of `size` bytes, with the first `kept` bytes of the old one, which is freed, or fewer if it is smaller.
+///
+/// # Safety
+/// As for [`resize`]; the object must hold `kept` bytes.
+unsafe fn move_to_new(object: NonNull<u8>, kept: usize, size: usize) -> *mut u8 {
+    let moved = allocate(size);
+    if !moved.is_null() {
+        // SAFETY: both objects hold that much, and they are two.
+        unsafe { moved.copy_from_nonoverlapping(object.as_ptr(), kept.min(size)) };
+        // SAFETY: the caller gave the object up.
+        unsafe { release(object.as_ptr()) };
+    }
+    moved
+}
+
+/// # Safety
+/// As for [`resize`].
+#[cold]
+#[inline(never)]
+unsafe fn resize_slow(object: NonNull<u8>, size: usize) -> *mut u8 {
     // SAFETY: as the caller's.
     match slowly(|| unsafe { resize_without_copy(object, size) }) {
         Err(misuse) => {
@@ -236,16 +299,8 @@ pub(crate) unsafe fn resize(object: NonNull<u8>, size: usize) -> *mut u8 {
             fail(libc::EINVAL)
         }
         Ok(Resized::WithoutCopy(resized)) => resized.as_ptr(),
-        Ok(Resized::MustMove { usable }) => {
-            let moved = allocate(size);
-            if !moved.is_null() {
-                // SAFETY: both objects hold that much, and they are two.
-                unsafe { moved.copy_from_nonoverlapping(object.as_ptr(), usable.min(size)) };
-                // SAFETY: the caller gave the object up.
-                unsafe { release(object.as_ptr()) };
-            }
-            moved
-        }
+        // SAFETY: as the caller's.
+        Ok(Resized::MustMove { usable }) => unsafe { move_to_new(object, usable, size) },
     }
 }
 
@@ -289,12 +344,14 @@ pub(crate) fn statistics() -> Statistics {
     })
 }
 
-/// Gives all free pages back to the system, and what this thread keeps. Returns how many bytes.
+/// Meshes the heap and gives all free pages back to the system, and what this thread keeps. Returns how many bytes.
 pub(crate) fn give_back() -> usize {
     slowly(|| {
         if let Some(local) = Malloc::local_at_hand() {
             local.flush();
         }
-        Malloc::cell().made().and_then(|heap| heap.purge().ok()).unwrap_or(0)
+        let step = Malloc::cell().mesh(MeshBudget::UNLIMITED);
+        let meshed = step.map_or(0, |step| step.pages_freed + step.pages_purged) * settings::page_bytes();
+        meshed + Malloc::cell().made().and_then(|heap| heap.purge().ok()).unwrap_or(0)
     })
 }

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `MESHHEAP_LIMIT` | bytes, with k, m or g for KiB, MiB, GiB | address space for all objects: beyond it, malloc fails |
 //! | `MESHHEAP_THREAD_LIMIT` | bytes, likewise | what one thread may keep for itself |
+//! | `MESHHEAP_MESH` | `auto`, `steps`, `thread`, `request` or `off` | when the heap is meshed: see `Meshing` |
+//! | `MESHHEAP_BARRIER` | `auto`, `userfaultfd`, `signal` or `none` | how writers wait meanwhile: see `WriteBarrier` |
 //! | `MESHHEAP_SEED` | a number | the seed of all placement |
 //! | `MESHHEAP_MISUSE` | `abort` or `continue` | what follows the report of a wrong pointer |
 //! | `MESHHEAP_STATISTICS` | `1` or `0` | whether the heap's figures are written to stderr at exit |
@@ -12,9 +14,11 @@
 //! gets none of it.
 
 use core::ffi::{CStr, c_char, c_int};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use core_heap::Options;
+use meshheap_linux::{Meshing, WriteBarrier};
+
 use meshheap_linux::process::LOCAL_HEAP_BYTES;
 
 use crate::text::say;
@@ -28,6 +32,31 @@ const PREFIX: &[u8] = b"MESHHEAP_";
 
 static CONTINUES_AFTER_MISUSE: AtomicBool = AtomicBool::new(false);
 static STATISTICS_AT_EXIT: AtomicBool = AtomicBool::new(false);
+
+/// The words for `MESHHEAP_MESH`, and what they mean.
+const MESH_WORDS: [&[u8]; 5] = [b"auto", b"steps", b"thread", b"request", b"off"];
+const MESHINGS: [Meshing; 5] = [Meshing::Auto, Meshing::Steps, Meshing::Thread, Meshing::OnRequest, Meshing::Off];
+
+/// The words for `MESHHEAP_BARRIER`, and what they mean.
+const BARRIER_WORDS: [&[u8]; 4] = [b"auto", b"userfaultfd", b"signal", b"none"];
+const BARRIERS: [Option<WriteBarrier>; 4] =
+    [None, Some(WriteBarrier::Userfaultfd), Some(WriteBarrier::PageProtection), Some(WriteBarrier::None)];
+
+/// Indices of the words above.
+static MESHING: AtomicU8 = AtomicU8::new(0);
+static BARRIER: AtomicU8 = AtomicU8::new(0);
+
+/// When the heap is meshed.
+pub(crate) fn meshing() -> Meshing {
+    // Relaxed: set before the heap is published.
+    MESHINGS[usize::from(MESHING.load(Ordering::Relaxed))]
+}
+
+/// How writers wait meanwhile.
+pub(crate) fn barrier() -> Option<WriteBarrier> {
+    // Relaxed: as above.
+    BARRIERS[usize::from(BARRIER.load(Ordering::Relaxed))]
+}
 
 /// Whether the program goes on after a wrong pointer.
 pub(crate) fn continues_after_misuse() -> bool {
@@ -83,6 +112,8 @@ fn apply(variable: &[u8], options: &mut Options) -> Option<()> {
     match name {
         b"LIMIT" => options.arena_bytes = bytes(value)?,
         b"THREAD_LIMIT" => options.local_heap_bytes = bytes(value)?,
+        b"MESH" => MESHING.store(word(value, &MESH_WORDS)?, Ordering::Relaxed),
+        b"BARRIER" => BARRIER.store(word(value, &BARRIER_WORDS)?, Ordering::Relaxed),
         b"SEED" => options.seed = Some(number(value)?),
         // Relaxed: see `continues_after_misuse`.
         b"MISUSE" => CONTINUES_AFTER_MISUSE.store(choice(value, b"abort", b"continue")?, Ordering::Relaxed),
@@ -90,6 +121,11 @@ fn apply(variable: &[u8], options: &mut Options) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Which of these words `value` is.
+fn word(value: &[u8], words: &[&[u8]]) -> Option<u8> {
+    words.iter().position(|&word| word == value).and_then(|number| u8::try_from(number).ok())
 }
 
 /// Which of two words `value` is.

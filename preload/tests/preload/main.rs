@@ -6,6 +6,7 @@ mod embed;
 mod exports;
 mod family;
 mod lifecycle;
+mod memory;
 mod misuse;
 mod programs;
 mod settings;
