@@ -2,6 +2,7 @@
 
 pub mod model;
 pub mod op;
+pub mod recorded;
 pub mod scene;
 pub mod sparse;
 

@@ -92,6 +92,7 @@ impl<'h, P: Platform> Model<'h, P> {
                 self.mesh(budget);
             }
             Op::MeshAll => while self.mesh(MeshBudget::UNLIMITED) == StepEnd::Budget {},
+            Op::Fork => self.fork(),
             Op::Purge => drop(self.heap.purge()),
             Op::Switch(local) => self.current = usize::from(local) % LOCALS,
             Op::Flush => self.locals[self.current].flush(),
@@ -236,6 +237,14 @@ impl<'h, P: Platform> Model<'h, P> {
             worker.join().expect("the worker does not panic")
         });
         made.into_iter().for_each(|object| self.lend(object));
+    }
+
+    fn fork(&self) {
+        // Refused, it leaves everything as it was.
+        let _ = self.heap.fork_prepare();
+        // SAFETY: this thread called `fork_prepare` just now.
+        unsafe { self.heap.fork_done() };
+        self.verify();
     }
 
     fn mesh(&mut self, budget: MeshBudget) -> StepEnd {

@@ -23,6 +23,8 @@ pub enum Op {
     Mesh(u8, u8),
     /// Mesh steps until a pass is done.
     MeshAll,
+    /// What the heap does around a fork, without one.
+    Fork,
     /// Gives free pages back.
     Purge,
     /// Goes on with another local heap.
@@ -73,7 +75,7 @@ impl Size {
 
 impl Arbitrary for Op {
     fn arbitrary(g: &mut Gen) -> Self {
-        match u8::arbitrary(g) % 32 {
+        match u8::arbitrary(g) % 33 {
             0..=7 => Self::Alloc(Size::arbitrary(g)),
             8 | 9 => Self::AllocZeroed(Size::arbitrary(g)),
             10..=12 => Self::Fragment(Size::small(g), u8::arbitrary(g), u64::arbitrary(g)),
@@ -86,6 +88,7 @@ impl Arbitrary for Op {
             28 => Self::Purge,
             29 => Self::Switch(u8::arbitrary(g)),
             30 => *g.choose(&[Self::Flush, Self::Renew]).expect("not empty"),
+            31 => Self::Fork,
             _ => Self::ThroughHeap(bool::arbitrary(g)),
         }
     }

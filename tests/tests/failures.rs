@@ -12,6 +12,22 @@ use quickcheck::{QuickCheck, TestResult};
 const OPERATIONS: [Operation; 5] =
     [Operation::Reserve, Operation::Commit, Operation::Purge, Operation::Alias, Operation::Unalias];
 
+/// The same and more, of a platform whose pages are private until they are shared.
+const PRIVATE_OPERATIONS: [Operation; 7] = [
+    Operation::Reserve,
+    Operation::Commit,
+    Operation::Purge,
+    Operation::Share,
+    Operation::Alias,
+    Operation::Unalias,
+    Operation::Freeze,
+];
+
+fn platform(is_private: bool) -> SimulatedPlatform {
+    let platform = SimulatedPlatform::new(4096);
+    if is_private { platform.private_until_shared() } else { platform }
+}
+
 fn options() -> Options {
     Options { arena_bytes: 4 << 20, seed: Some(3), ..Options::default() }
 }
@@ -26,6 +42,7 @@ fn script() -> Vec<Op> {
         ops.push(Op::Alloc(small(100_000)));
         ops.push(Op::Flush);
         ops.push(Op::MeshAll);
+        ops.push(Op::Fork);
         ops.extend((0..40).map(|index| Op::Dealloc(index * 7)));
         ops.push(Op::Realloc(3, small(150_000)));
         ops.push(Op::Flush);
@@ -36,8 +53,8 @@ fn script() -> Vec<Op> {
 }
 
 /// Runs the script with call number `n` of `operation` failing. Returns whether there was such a call.
-fn run_with_failure(operation: Operation, n: usize) -> bool {
-    let platform = SimulatedPlatform::new(4096);
+fn run_with_failure(is_private: bool, operation: Operation, n: usize) -> bool {
+    let platform = platform(is_private);
     platform.fail_nth(operation, n);
     let made = {
         let Ok(heap) = Heap::with_options(&platform, options()) else {
@@ -68,21 +85,23 @@ fn run_with_failure(operation: Operation, n: usize) -> bool {
 
 #[test]
 fn each_call_of_the_platform_may_fail_at_any_time() {
-    for operation in OPERATIONS {
-        let calls = (1..).take_while(|&n| run_with_failure(operation, n)).count();
+    let operations = OPERATIONS.map(|operation| (false, operation));
+    for (is_private, operation) in operations.into_iter().chain(PRIVATE_OPERATIONS.map(|operation| (true, operation))) {
+        let calls = (1..).take_while(|&n| run_with_failure(is_private, operation, n)).count();
         assert!(calls > 0, "the script never made the platform {operation:?}");
     }
 }
 
 #[test]
 fn a_platform_that_refuses_everything_keeps_every_object() {
-    fn property(ops: Vec<Op>, after: Vec<Op>, operation: usize) -> TestResult {
-        let platform = SimulatedPlatform::new(4096);
+    fn property(ops: Vec<Op>, after: Vec<Op>, operation: usize, is_private: bool) -> TestResult {
+        let platform = platform(is_private);
+        let operations: &[Operation] = if is_private { &PRIVATE_OPERATIONS } else { &OPERATIONS };
         let heap = Heap::with_options(&platform, options()).expect("nothing fails yet");
         let mut model = Model::new(&heap);
         for (round, &op) in ops.iter().chain(&after).enumerate() {
             if round == ops.len() {
-                platform.fail_all(OPERATIONS[operation % OPERATIONS.len()]);
+                platform.fail_all(operations[operation % operations.len()]);
             }
             model.apply(op);
             heap.check_invariants();
@@ -95,7 +114,7 @@ fn a_platform_that_refuses_everything_keeps_every_object() {
         assert_eq!(heap.statistics().aliased_bytes, 0);
         TestResult::passed()
     }
-    QuickCheck::new().tests(100).quickcheck(property as fn(Vec<Op>, Vec<Op>, usize) -> TestResult);
+    QuickCheck::new().tests(100).quickcheck(property as fn(Vec<Op>, Vec<Op>, usize, bool) -> TestResult);
 }
 
 #[test]

@@ -248,3 +248,21 @@ fn pages_are_committed_before_they_are_used() {
     all_committed();
     [object, small, again].into_iter().for_each(|object| free(&heap, object));
 }
+
+#[test]
+fn a_long_free_run_that_loses_its_first_pages_stays_on_its_list() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 400);
+    let [first, between, second, last] = [100, 10, 100, 10].map(|pages| alloc(&heap, pages));
+    free(&heap, first);
+    free(&heap, second);
+    let taken = alloc(&heap, 10);
+    assert!(taken == first || taken == second, "free pages before fresh ones");
+    heap.check_invariants();
+    // Its neighbours on both sides leave the list that they are on, to be one run with it.
+    free(&heap, between);
+    heap.check_invariants();
+    [taken, last].into_iter().for_each(|object| free(&heap, object));
+    heap.check_invariants();
+    assert_eq!(heap.purge(), Ok(220 * PAGE));
+}

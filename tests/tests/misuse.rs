@@ -95,6 +95,29 @@ fn pointers_that_are_not_the_heaps_are_named() {
 }
 
 #[test]
+fn a_pointer_of_another_heap_is_not_ours_and_lives_on() {
+    with_heap(|other| {
+        with_heap(|heap| {
+            let mut local = heap.local();
+            for size in [16, 1000, 5000, 100_000] {
+                let object = other.alloc(layout(size, 1)).expect("room");
+                // SAFETY: it is no object of this heap, which is an error.
+                assert_eq!(unsafe { heap.free(object) }.map_err(|misuse| misuse.kind), Err(MisuseKind::NotOurs));
+                // SAFETY: as above.
+                assert_eq!(unsafe { local.free(object) }.map_err(|misuse| misuse.kind), Err(MisuseKind::NotOurs));
+                assert_eq!(heap.object_at(object).map_err(|misuse| misuse.kind), Err(MisuseKind::NotOurs));
+                assert!(heap.usable_size(object).is_err() && !heap.contains(object));
+                let before = heap.statistics().misuses;
+                // SAFETY: as above; it is counted and not freed.
+                unsafe { heap.dealloc(object, layout(size, 1)) };
+                assert_eq!(heap.statistics().misuses, before + 1);
+                assert!(other.usable_size(object).is_ok_and(|usable| usable >= size));
+            }
+        });
+    });
+}
+
+#[test]
 fn a_second_free_through_the_heap_is_an_error_at_once() {
     with_heap(|heap| {
         let keep = heap.alloc(layout(64, 1)).expect("room");

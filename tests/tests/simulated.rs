@@ -6,8 +6,7 @@ use quickcheck::{QuickCheck, TestResult};
 
 const ARENA_BYTES: usize = 8 << 20;
 
-fn run(page_size: usize, seed: u64, ops: &[Op]) {
-    let platform = SimulatedPlatform::new(page_size);
+fn run(platform: SimulatedPlatform, seed: u64, ops: &[Op]) {
     {
         let options = Options { arena_bytes: ARENA_BYTES, seed: Some(seed), ..Options::default() };
         let heap = Heap::with_options(&platform, options).expect("the platform has room");
@@ -30,9 +29,10 @@ fn run(page_size: usize, seed: u64, ops: &[Op]) {
 
 #[test]
 fn any_operations_keep_every_object_and_every_invariant() {
-    fn property(ops: Vec<Op>, seed: u64, large_pages: bool) -> TestResult {
-        run(if large_pages { 16 << 10 } else { 4 << 10 }, seed, &ops);
+    fn property(ops: Vec<Op>, seed: u64, large_pages: bool, private: bool) -> TestResult {
+        let platform = SimulatedPlatform::new(if large_pages { 16 << 10 } else { 4 << 10 });
+        run(if private { platform.private_until_shared() } else { platform }, seed, &ops);
         TestResult::passed()
     }
-    QuickCheck::new().tests(200).quickcheck(property as fn(Vec<Op>, u64, bool) -> TestResult);
+    QuickCheck::new().tests(300).quickcheck(property as fn(Vec<Op>, u64, bool, bool) -> TestResult);
 }

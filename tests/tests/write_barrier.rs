@@ -6,12 +6,12 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::io::{Read, Write, pipe};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use meshheap::{
     Access, Facts, Heap, LocalHeap, MeshBudget, Options, PageIndex, PageRun, Platform, PlatformError, Purpose,
 };
-use meshheap_linux::{LinuxPlatform, barrier};
+use meshheap_linux::{LinuxPlatform, WriteBarrier, barrier};
 use meshheap_tests::{Model, Op};
 use quickcheck::{QuickCheck, TestResult};
 
@@ -60,6 +60,22 @@ impl Signals {
 fn heap<P: Platform>(platform: P, seed: u64) -> Heap<P> {
     let options = Options { arena_bytes: 1 << 30, seed: Some(seed), ..Options::default() };
     Heap::with_options(platform, options).expect("Linux has room")
+}
+
+/// Linux behind page protection.
+fn behind_page_protection() -> LinuxPlatform {
+    let platform = LinuxPlatform::new().and_barrier(WriteBarrier::PageProtection);
+    assert!(platform.facts().write_barrier, "Linux installs handlers");
+    platform
+}
+
+/// Linux behind userfaultfd; none, with a word, where the system does not permit that.
+fn behind_userfaultfd() -> Option<LinuxPlatform> {
+    let platform = LinuxPlatform::new().and_barrier(WriteBarrier::Userfaultfd);
+    if !platform.facts().write_barrier {
+        println!("not tested: {:?}", platform.barrier());
+    }
+    Some(platform).filter(|platform| platform.facts().write_barrier)
 }
 
 /// Lets other threads run while a run is read-only, so that their writes meet the barrier. Otherwise that takes a
@@ -241,21 +257,35 @@ fn mesh_beside_writers(platform: impl Platform, meshes: usize, writers: u64) {
 }
 
 #[test]
-fn threads_may_write_all_over_the_heap_while_it_is_meshed() {
-    mesh_beside_writers(LinuxPlatform::with_write_barrier(), meshes(), 4);
+fn threads_may_write_all_over_the_heap_while_it_is_meshed_behind_page_protection() {
+    mesh_beside_writers(behind_page_protection(), meshes(), 4);
 }
 
 #[test]
-fn writes_that_meet_the_barrier_are_not_lost() {
+fn threads_may_write_all_over_the_heap_while_it_is_meshed_behind_userfaultfd() {
+    let Some(platform) = behind_userfaultfd() else { return };
+    mesh_beside_writers(platform, meshes(), 4);
+}
+
+#[test]
+fn writes_that_meet_page_protection_are_not_lost() {
     let waits = barrier::waits();
-    mesh_beside_writers(Lingering(LinuxPlatform::with_write_barrier()), meshes(), 3);
+    mesh_beside_writers(Lingering(behind_page_protection()), meshes(), 3);
     assert!(barrier::waits() > waits);
 }
 
 #[test]
+fn writes_that_meet_userfaultfd_are_not_lost() {
+    let Some(platform) = behind_userfaultfd() else { return };
+    mesh_beside_writers(Lingering(platform), meshes(), 3);
+}
+
+#[test]
 fn any_operations_keep_every_object_with_a_barrier() {
-    fn property(ops: Vec<Op>, seed: u64) -> TestResult {
-        let heap = heap(LinuxPlatform::with_write_barrier(), seed);
+    fn property(ops: Vec<Op>, seed: u64, is_page_protection: bool) -> TestResult {
+        let platform = if is_page_protection { Some(behind_page_protection()) } else { behind_userfaultfd() };
+        let Some(platform) = platform else { return TestResult::discard() };
+        let heap = heap(platform, seed);
         let mut model = Model::new(&heap);
         ops.iter().for_each(|&op| model.apply(op));
         model.verify();
@@ -264,7 +294,7 @@ fn any_operations_keep_every_object_with_a_barrier() {
         heap.check_invariants();
         TestResult::passed()
     }
-    QuickCheck::new().tests(100).quickcheck(property as fn(Vec<Op>, u64) -> TestResult);
+    QuickCheck::new().tests(200).quickcheck(property as fn(Vec<Op>, u64, bool) -> TestResult);
 }
 
 /// Bytes go through the kernel into objects that are meshed, and are read again if the kernel says that they could not be
@@ -304,6 +334,7 @@ fn receive(source: &mut impl Read, bytes: &mut [u8]) -> usize {
             Ok(length) => filled += length,
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(EFAULT), "the only trouble");
+                // Behind userfaultfd there is none.
                 assert!(barrier::handle_fault(bytes[filled..].as_ptr().cast()), "the barrier is the only reason");
                 refusals += 1;
             }
@@ -320,9 +351,9 @@ fn send(mut sink: impl Write) {
     while sink.write_all(&bytes).is_ok() {}
 }
 
-#[test]
-fn system_calls_into_objects_lose_nothing_while_the_heap_is_meshed() {
-    let heap = heap(LinuxPlatform::with_write_barrier(), 7);
+/// Returns how often the kernel refused.
+fn receive_while_meshed(platform: LinuxPlatform) -> usize {
+    let heap = heap(platform, 7);
     let signals = Signals::default();
     let (from_pipe, to_pipe) = pipe().expect("two descriptors");
     let (from_socket, to_socket) = UnixStream::pair().expect("two descriptors");
@@ -338,5 +369,65 @@ fn system_calls_into_objects_lose_nothing_while_the_heap_is_meshed() {
         receivers.into_iter().map(|receiver| receiver.join().expect("nothing was lost")).sum()
     });
     println!("{refusals} system calls refused");
+    heap.check_invariants();
+    refusals
+}
+
+#[test]
+fn system_calls_into_objects_lose_nothing_while_the_heap_is_meshed() {
+    receive_while_meshed(behind_page_protection());
+}
+
+#[test]
+fn behind_userfaultfd_system_calls_into_objects_are_never_refused() {
+    let Some(platform) = behind_userfaultfd() else { return };
+    assert_eq!(receive_while_meshed(platform), 0);
+}
+
+/// A datagram that holds a number, for as long as somebody receives.
+fn send_numbers(sink: &UnixDatagram) {
+    // The reader goes when the test is over.
+    for number in 0_u64.. {
+        if sink.send(&number.to_ne_bytes().repeat(32)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Each number arrives once, in order.
+fn receive_numbers<P: Platform>(heap: &Heap<P>, source: &UnixDatagram, signals: &Signals) {
+    let (mut local, mut next, mut state) = (heap.local(), 0_u64, 11);
+    while !signals.is_over() {
+        let made: Vec<_> = (0..GENERATION).map(|_| Counters::new(&mut local, 32, false)).collect();
+        let (mut kept, rest): (Vec<_>, Vec<_>) = made.into_iter().partition(|_| random(&mut state).is_multiple_of(8));
+        rest.into_iter().for_each(|object| object.free(&mut local));
+        local.flush();
+        signals.during_passes(|| {
+            for object in &mut kept {
+                // SAFETY: the object is this thread's, and holds so many bytes, which were written.
+                let bytes = unsafe { core::slice::from_raw_parts_mut(object.start.cast::<u8>().as_ptr(), 256) };
+                assert_eq!(source.recv(bytes).expect("no call is refused"), 256);
+                assert!(object.all().iter().all(|&word| word == next), "no datagram is lost");
+                next += 1;
+            }
+        });
+        for mut object in kept {
+            object.all().fill(0);
+            object.free(&mut local);
+        }
+    }
+}
+
+#[test]
+fn behind_userfaultfd_no_datagram_is_lost() {
+    let Some(platform) = behind_userfaultfd() else { return };
+    let (heap, signals) = (heap(platform, 9), Signals::default());
+    let (source, sink) = UnixDatagram::pair().expect("two descriptors");
+    std::thread::scope(|scope| {
+        let (heap, signals) = (&heap, &signals);
+        scope.spawn(move || send_numbers(&sink));
+        let receiver = scope.spawn(move || receive_numbers(heap, &source, signals));
+        signals.mesh(heap, meshes() / 4, || receiver.is_finished());
+    });
     heap.check_invariants();
 }
