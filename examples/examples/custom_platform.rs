@@ -73,6 +73,7 @@ unsafe impl Platform for Region {
             can_alias: false,
             can_protect: false,
             write_barrier: false,
+            private_until_shared: false,
             can_relocate: false,
             mapping_limit: None,
         }

@@ -2,9 +2,13 @@
 
 use core::time::Duration;
 
+use meshheap::Heap;
 use meshheap_examples::heap_map::{Cell, Panel, pair};
 use meshheap_examples::lua::experiment::{Failure, Outcome, Script, Settings, run};
-use meshheap_examples::lua::{LuaError, run_on_system};
+use meshheap_examples::lua::programs::{PROGRAMS, measure};
+use meshheap_examples::lua::tenant::{Day, serve};
+use meshheap_examples::lua::{HeapMemory, LuaError, Mimalloc, SystemMemory, run_on_system};
+use meshheap_linux::LinuxPlatform;
 
 const SETTINGS: Settings = Settings { limit: usize::MAX, step: Duration::from_millis(1), mapping_budget: None };
 
@@ -75,6 +79,31 @@ fn a_wrong_script_is_told_in_lua_s_words() {
     assert!(matches!(error("\n\nerror('so be it')"), LuaError::Raised(text) if text.contains("test.lua:3: so be it")));
     assert!(matches!(error("error({})"), LuaError::Raised(_)));
     assert!(matches!(error("function checksum() error('late') end"), LuaError::Raised(text) if text.contains("late")));
+}
+
+#[test]
+fn a_tenant_is_meshed_in_pauses_and_survives_its_limit_and_goes_at_once() {
+    let day = Day { requests: 4, scale: 0.3, limit: 6 << 20, step: Duration::from_millis(1) };
+    let evening = serve(&day).expect("the script works");
+    let [busy, at_rest, meshed] = evening.held;
+    assert!(2 * meshed < at_rest && at_rest <= busy + (1 << 20), "{:?}", evening.held);
+    assert!(evening.pages_back > 100);
+    assert!(matches!(evening.limited, Err(LuaError::OutOfMemory(_))), "{:?}", evening.limited);
+    assert!(evening.sums[0].is_some() && evening.sums[0] == evening.sums[1], "{:?}", evening.sums);
+    assert!(evening.dropped_bytes > 100_000, "it was dropped with all that it held");
+}
+
+#[test]
+fn programs_compute_the_same_on_every_memory() {
+    let heap = Heap::new(LinuxPlatform::new()).expect("room");
+    for program in &PROGRAMS {
+        let (ours, _) = measure(program, HeapMemory::new(&heap), 0.05).expect("it runs");
+        let (system, _) = measure(program, SystemMemory, 0.05).expect("it runs");
+        let (mimalloc, _) = measure(program, Mimalloc, 0.05).expect("it runs");
+        assert!(ours > 0 && (ours, ours) == (system, mimalloc), "{}: {ours}, {system}, {mimalloc}", program.name);
+    }
+    heap.purge().expect("Linux takes pages back");
+    assert_eq!(heap.statistics().taken_bytes, 0);
 }
 
 #[test]

@@ -34,11 +34,13 @@ pub(crate) struct Settings {
     pub(crate) frame_limit: usize,
     /// The seed of `random`.
     pub(crate) seed: u64,
+    /// Collect conservatively.
+    pub(crate) conservative: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mesh_step: Duration::from_micros(500), frame_limit: 1_000_000, seed: 1 }
+        Self { mesh_step: Duration::from_micros(500), frame_limit: 1_000_000, seed: 1, conservative: false }
     }
 }
 
@@ -82,7 +84,13 @@ impl<'heap> Interpreter<'heap> {
             pending: None,
         };
         let safepoints = Safepoints::new(settings.mesh_step);
-        let mut interpreter = Self { store: Store::new(heap), safepoints, world };
+        let store = if settings.conservative {
+            let refused = |error| Failure::Evaluation(Lexer::new("").position(), LispError::OutOfMemory(error));
+            Store::conservative(heap).map_err(refused)?
+        } else {
+            Store::new(heap)
+        };
+        let mut interpreter = Self { store, safepoints, world };
         let world = &mut interpreter.world;
         interpreter.store.enter(|mut memory| primitives::define_all(&mut memory, &mut world.symbols));
         // The first collection sets the bound for the next ones.

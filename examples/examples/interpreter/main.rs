@@ -1,11 +1,12 @@
 //! A small Lisp whose memory is a meshheap: every pair, string, closure and scope is an object of its own in the heap, freed
-//! one by one by a precise mark-sweep collector. It meshes at its own safepoints, between forms and within long
+//! one by one by a precise mark-sweep collector, or all at once by a conservative one. It meshes at its own safepoints, between forms and within long
 //! evaluations, in steps of bounded time.
 //!
 //! ```text
 //! cargo run --release --example interpreter                      a script that leaves a fragmented heap
 //! cargo run --release --example interpreter -- FILE              your script
 //! cargo run --release --example interpreter -- -i                read, evaluate, print
+//! cargo run --release --example interpreter -- --conservative    with the other collector
 //! ```
 //!
 //! # Where to read next
@@ -64,6 +65,9 @@ struct Arguments {
     /// Microseconds that a step of meshing may take.
     #[arg(long, value_name = "US", default_value_t = 500)]
     step_us: u64,
+    /// Collect conservatively: take every word of the stack and of objects for a reference.
+    #[arg(long)]
+    conservative: bool,
     /// Frames that a recursion may need.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     max_frames: usize,
@@ -96,6 +100,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         mesh_step: Duration::from_micros(arguments.step_us),
         frame_limit: arguments.max_frames,
         seed: arguments.seed,
+        conservative: arguments.conservative,
     };
     let output = Box::new(BufWriter::new(stdout()));
     let mut interpreter =

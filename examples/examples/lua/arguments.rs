@@ -42,6 +42,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) no_system: bool,
 
+    /// Measures the CPU time of some programs here, on the system's malloc, and on mimalloc, instead.
+    #[arg(long)]
+    pub(crate) compare: bool,
+
+    /// Measures the programs on one memory, for the process that compares.
+    #[arg(long, hide = true)]
+    pub(crate) measure: Option<String>,
+
     /// Runs the script on the system allocator only, for the process that compares.
     #[arg(long, hide = true)]
     pub(crate) on_system: bool,

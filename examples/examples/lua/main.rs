@@ -4,10 +4,12 @@
 //! heap, before meshing and after. The last line on stdout is for machines.
 
 mod arguments;
+mod benchmark;
 mod comparison;
 mod pictures;
 mod progress;
 mod report;
+mod tenants;
 
 use std::process::ExitCode;
 
@@ -19,7 +21,12 @@ use progress::Progress;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = if arguments.on_system { system_child(&arguments) } else { show(&arguments) };
+    let outcome = match (&arguments.measure, arguments.compare) {
+        (Some(memory), _) => benchmark::measure_on(memory, &arguments),
+        (None, true) => benchmark::compare(&arguments),
+        (None, false) if arguments.on_system => system_child(&arguments),
+        (None, false) => show(&arguments),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -44,6 +51,7 @@ fn show(arguments: &Arguments) -> Result<(), String> {
         eprintln!("lua: {message}");
     }
     pictures::write(&outcome, &script.name, &arguments.out)?;
+    tenants::show(arguments)?;
     println!("{outcome}");
     Ok(())
 }

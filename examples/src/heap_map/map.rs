@@ -1,12 +1,13 @@
 //! What every page of a heap is used for, a byte a page.
 
 use meshheap::{Heap, PageUse, Platform};
+use serde::{Deserialize, Serialize};
 
 /// Steps by which occupancy is told apart: enough for the eye, few enough for neighbours to be alike.
 pub const LEVELS: u8 = 12;
 
 /// What a page is used for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Cell {
     /// Free, without memory.
     Clean,
@@ -36,6 +37,12 @@ impl HeapMap {
             cells.pop();
         }
         Self { cells, page_size: heap.platform().facts().page_size }
+    }
+
+    /// These pages.
+    #[must_use]
+    pub const fn new(cells: Vec<Cell>, page_size: usize) -> Self {
+        Self { cells, page_size }
     }
 
     /// The pages.

@@ -17,4 +17,5 @@ mod svg;
 
 pub use figure::{Panel, pair, single};
 pub use map::{Cell, HeapMap, LEVELS};
+pub(crate) use palette::rgb;
 pub use picture::Picture;

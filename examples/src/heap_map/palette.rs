@@ -42,6 +42,12 @@ pub(super) fn colour(cell: Cell) -> String {
     }
 }
 
+/// The same as red, green and blue.
+pub(crate) fn rgb(cell: Cell) -> [u8; 3] {
+    let [_, red, green, blue] = u32::from_str_radix(&colour(cell)[1..], 16).unwrap_or(0).to_be_bytes();
+    [red, green, blue]
+}
+
 /// The ramp at `place`, from 0 to 1.
 fn ramp(place: f64) -> String {
     let scaled = place.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;

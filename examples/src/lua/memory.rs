@@ -114,3 +114,25 @@ unsafe impl Memory for SystemMemory {
         unsafe { free(object.as_ptr().cast()) };
     }
 }
+
+/// mimalloc, to compare with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mimalloc;
+
+// SAFETY: what mimalloc promises.
+unsafe impl Memory for Mimalloc {
+    fn allocate(&mut self, size: usize) -> Option<NonNull<u8>> {
+        // SAFETY: takes a number only.
+        NonNull::new(unsafe { libmimalloc_sys::mi_malloc(size) }.cast())
+    }
+
+    unsafe fn resize(&mut self, object: NonNull<u8>, _old: usize, new: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the caller's object was made by mimalloc.
+        NonNull::new(unsafe { libmimalloc_sys::mi_realloc(object.as_ptr().cast(), new) }.cast())
+    }
+
+    unsafe fn free(&mut self, object: NonNull<u8>, _size: usize) {
+        // SAFETY: as above.
+        unsafe { libmimalloc_sys::mi_free(object.as_ptr().cast()) };
+    }
+}

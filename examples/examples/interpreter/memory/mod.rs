@@ -1,4 +1,5 @@
-//! The typed layer between the interpreter and meshheap: all of the example's `unsafe` is in `store.rs`.
+//! The typed layer between the interpreter and meshheap: all of the example's `unsafe` is in `store.rs` and
+//! `conservative.rs`.
 //!
 //! ```text
 //!   Store ── owns ──▶ LocalHeap<&Heap<LinuxPlatform>>, the list of all objects, the roots
@@ -23,10 +24,15 @@
 //!
 //! # Why this way
 //! A brand costs nothing at run time and lets the compiler reject what otherwise is the classic bug of hand-written
-//! collectors: a reference that no root keeps. `Store` marks from whatever words its roots yield, so a conservative
-//! collector would add those of a machine stack to them, once it has asked the heap which of them are objects, and leave
-//! all else as it is.
+//! collectors: a reference that no root keeps.
+//!
+//! # The other way
+//! `conservative` is a collector for runtimes that cannot tell where their references are: it takes every word of the machine's
+//! stack and of each object for a reference if the heap says that an object lies there. It needs no list of all objects and no
+//! mark in them: both are the heap's (`object_at`, `marks`, `sweep_unmarked`). With it, M3 is too strict: values may also live in
+//! variables, on the stack, through a collection.
 
+mod conservative;
 mod roots;
 mod store;
 mod value;

@@ -17,6 +17,7 @@ use core::ptr::NonNull;
 use meshheap::{AllocError, Heap, LocalHeap, MeshBudget, MeshStep};
 use meshheap_linux::LinuxPlatform;
 
+use crate::memory::conservative::Conservative;
 use crate::memory::roots::Roots;
 use crate::memory::word::{Meaning, Word};
 use crate::memory::{Kind, Value};
@@ -32,6 +33,22 @@ struct Header {
     kind: Kind,
     /// Reached in this collection.
     marked: Cell<bool>,
+}
+
+impl Header {
+    /// Bytes of the object, header included.
+    fn bytes(&self) -> usize {
+        layout(self.kind, self.length).map_or(0, |layout| layout.size())
+    }
+}
+
+/// Bytes of the object that starts here, all of which are initialised.
+///
+/// # Safety
+/// It must be a live object of a store.
+pub(super) unsafe fn object_bytes(object: NonNull<u8>) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { header(object.cast()) }.bytes()
 }
 
 /// The layout of an object. The header's size keeps the words behind it aligned.
@@ -126,13 +143,36 @@ pub(crate) struct Store<'heap> {
     live_bytes: usize,
     /// `live_bytes` at which the next collection is due.
     collect_at: usize,
+    /// With it, there is no list of all objects.
+    conservative: Option<Conservative<'heap>>,
 }
 
 impl<'heap> Store<'heap> {
     /// A store that has `heap` for itself.
     pub(crate) fn new(heap: &'heap mut Heap<LinuxPlatform>) -> Self {
         let heap: &'heap Heap<LinuxPlatform> = heap;
-        Self { local: heap.local(), newest: None, roots: Roots::default(), live_bytes: 0, collect_at: usize::MAX }
+        Self {
+            local: heap.local(),
+            newest: None,
+            roots: Roots::default(),
+            live_bytes: 0,
+            collect_at: usize::MAX,
+            conservative: None,
+        }
+    }
+
+    /// The same with a conservative collector.
+    pub(crate) fn conservative(heap: &'heap mut Heap<LinuxPlatform>) -> Result<Self, AllocError> {
+        let heap: &'heap Heap<LinuxPlatform> = heap;
+        let conservative = Some(Conservative::new(heap)?);
+        Ok(Self {
+            local: heap.local(),
+            newest: None,
+            roots: Roots::default(),
+            live_bytes: 0,
+            collect_at: usize::MAX,
+            conservative,
+        })
     }
 
     pub(crate) fn heap(&self) -> &Heap<LinuxPlatform> {
@@ -159,15 +199,32 @@ impl<'heap> Store<'heap> {
 
     /// Runs `work`, which may make values and read them.
     pub(crate) fn enter<R>(&mut self, work: impl for<'id> FnOnce(Mutator<'id, 'heap>) -> R) -> R {
+        // What `work` has on the stack lies below this.
+        let top = 0_usize;
+        if let Some(conservative) = &mut self.conservative {
+            conservative.enter((&raw const top).addr());
+        }
+        self.run(work)
+    }
+
+    #[inline(never)]
+    fn run<R>(&mut self, work: impl for<'id> FnOnce(Mutator<'id, 'heap>) -> R) -> R {
         work(Mutator { store: self, brand: PhantomData })
     }
 
     /// Frees every object that the roots do not reach. Returns the freed bytes.
     pub(crate) fn collect(&mut self) -> usize {
         let before = self.live_bytes;
-        self.mark();
-        self.sweep();
-        before - self.live_bytes
+        if let Some(conservative) = &mut self.conservative {
+            self.local.flush();
+            // SAFETY: all objects of the heap are this store's (M6, M1), its only local heap is flushed, and what is not on the
+            // stack or reached from the roots is used no more (M3, M4).
+            self.live_bytes = unsafe { conservative.collect(self.roots.words()) };
+        } else {
+            self.mark();
+            self.sweep();
+        }
+        before.saturating_sub(self.live_bytes)
     }
 
     /// One bounded step of meshing.
@@ -233,7 +290,12 @@ impl<'heap> Store<'heap> {
 impl Drop for Store<'_> {
     /// Without roots everything goes: the heap's owner may use it for something else.
     fn drop(&mut self) {
-        self.sweep();
+        self.local.flush();
+        match &mut self.conservative {
+            // SAFETY: as in `collect`; nothing is used any more.
+            Some(conservative) => unsafe { conservative.free_all() },
+            None => self.sweep(),
+        }
     }
 }
 
@@ -247,7 +309,9 @@ pub(crate) struct Mutator<'id, 'heap> {
 impl<'id> Mutator<'id, '_> {
     /// Puts a complete object on the list.
     fn publish(&mut self, (object, bytes): (NonNull<Header>, usize)) -> Object<'id> {
-        self.store.newest = Some(object);
+        if self.store.conservative.is_none() {
+            self.store.newest = Some(object);
+        }
         self.store.live_bytes += bytes;
         Object { object, brand: PhantomData }
     }
@@ -275,6 +339,13 @@ impl<'id> Mutator<'id, '_> {
             to = to.wrapping_add(part.len());
         }
         Ok(Value::Text(self.publish(allocated)))
+    }
+
+    /// A collection in the midst of work: values that are held in variables stay. Only for conservative collectors.
+    #[cfg(test)]
+    pub(crate) fn collect(&mut self) -> usize {
+        assert!(self.store.conservative.is_some(), "a precise collector does not see variables");
+        self.store.collect()
     }
 
     /// The value of a root.

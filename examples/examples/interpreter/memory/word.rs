@@ -58,6 +58,11 @@ impl Word {
         }
     }
 
+    /// The word as a conservative collector sees it.
+    pub(super) fn bits(self) -> usize {
+        self.0.expose_provenance()
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "payloads are as small as `new` got them")]
     pub(super) fn meaning(self) -> Meaning {
         let bits = self.0.addr();

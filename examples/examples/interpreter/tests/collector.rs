@@ -1,10 +1,10 @@
 //! Objects survive collections and meshing just as long as they are reachable.
 
-use crate::interpreter::Interpreter;
+use crate::interpreter::{Interpreter, Settings};
 use crate::memory::{Kind, Store, Value};
 use crate::task::Task;
 
-use super::{ARENA_BYTES, assert_empty, heap, interpreter, last_value};
+use super::{ARENA_BYTES, assert_empty, heap, interpreter, interpreter_with, last_value};
 
 #[test]
 fn a_collection_frees_what_no_root_reaches_and_nothing_else() {
@@ -83,8 +83,14 @@ impl Model {
 
 #[test]
 fn churn_with_meshing_after_each_collection_changes_no_value() {
+    churn(false);
+}
+
+/// Lists, texts and closures that come and go, looked at after each collection and each mesh.
+pub(super) fn churn(conservative: bool) {
     let mut heap = heap(ARENA_BYTES);
-    let mut interpreter = interpreter(&mut heap, 10_000);
+    let settings = Settings { frame_limit: 10_000, conservative, ..Settings::default() };
+    let mut interpreter = interpreter_with(&mut heap, settings);
     let add = "(define entries '())
                (define (add n text) (set! entries (cons (cons n (lambda () text)) entries)))";
     last_value(&mut interpreter, add).expect("definitions");

@@ -1,10 +1,9 @@
 //! Tests of the interpreter as a whole.
 
 mod collector;
+mod conservative;
 mod errors;
 mod evaluator;
-
-use core::time::Duration;
 
 use meshheap::{Heap, Options};
 use meshheap_linux::LinuxPlatform;
@@ -15,14 +14,16 @@ use crate::interpreter::{Failure, Interpreter, Settings};
 const ARENA_BYTES: usize = 64 << 20;
 
 fn heap(arena_bytes: usize) -> Heap<LinuxPlatform> {
-    let mut options = Options::default();
-    options.arena_bytes = arena_bytes;
+    let options = Options { arena_bytes, ..Options::default() };
     Heap::with_options(LinuxPlatform::new(), options).expect("a small arena")
 }
 
 /// An interpreter whose recursion may be only so deep.
 fn interpreter(heap: &mut Heap<LinuxPlatform>, frame_limit: usize) -> Interpreter<'_> {
-    let settings = Settings { mesh_step: Duration::from_micros(500), frame_limit, seed: 1 };
+    interpreter_with(heap, Settings { frame_limit, ..Settings::default() })
+}
+
+fn interpreter_with(heap: &mut Heap<LinuxPlatform>, settings: Settings) -> Interpreter<'_> {
     Interpreter::new(heap, settings, Box::new(std::io::sink())).expect("the prelude is small")
 }
 
