@@ -6,6 +6,7 @@
 //! | `MESHHEAP_THREAD_LIMIT` | bytes, likewise | what one thread may keep for itself |
 //! | `MESHHEAP_MESH` | `auto`, `steps`, `thread`, `request` or `off` | when the heap is meshed: see `Meshing` |
 //! | `MESHHEAP_BARRIER` | `auto`, `userfaultfd`, `signal` or `none` | how writers wait meanwhile: see `WriteBarrier` |
+//! | `MESHHEAP_MAPPINGS` | a number | mappings of the process that meshing may take |
 //! | `MESHHEAP_SEED` | a number | the seed of all placement |
 //! | `MESHHEAP_MISUSE` | `abort` or `continue` | what follows the report of a wrong pointer |
 //! | `MESHHEAP_STATISTICS` | `1` or `0` | whether the heap's figures are written to stderr at exit |
@@ -37,10 +38,15 @@ static STATISTICS_AT_EXIT: AtomicBool = AtomicBool::new(false);
 const MESH_WORDS: [&[u8]; 5] = [b"auto", b"steps", b"thread", b"request", b"off"];
 const MESHINGS: [Meshing; 5] = [Meshing::Auto, Meshing::Steps, Meshing::Thread, Meshing::OnRequest, Meshing::Off];
 
-/// The words for `MESHHEAP_BARRIER`, and what they mean.
+/// The words for `MESHHEAP_BARRIER`, and what they mean. A handler for SIGSEGV is for those who ask for it: system calls of a program
+/// that knows nothing of it would fail.
 const BARRIER_WORDS: [&[u8]; 4] = [b"auto", b"userfaultfd", b"signal", b"none"];
-const BARRIERS: [Option<WriteBarrier>; 4] =
-    [None, Some(WriteBarrier::Userfaultfd), Some(WriteBarrier::PageProtection), Some(WriteBarrier::None)];
+const BARRIERS: [Option<WriteBarrier>; 4] = [
+    Some(WriteBarrier::Userfaultfd),
+    Some(WriteBarrier::Userfaultfd),
+    Some(WriteBarrier::PageProtection),
+    Some(WriteBarrier::None),
+];
 
 /// Indices of the words above.
 static MESHING: AtomicU8 = AtomicU8::new(0);
@@ -114,6 +120,7 @@ fn apply(variable: &[u8], options: &mut Options) -> Option<()> {
         b"THREAD_LIMIT" => options.local_heap_bytes = bytes(value)?,
         b"MESH" => MESHING.store(word(value, &MESH_WORDS)?, Ordering::Relaxed),
         b"BARRIER" => BARRIER.store(word(value, &BARRIER_WORDS)?, Ordering::Relaxed),
+        b"MAPPINGS" => options.mapping_budget = Some(usize::try_from(number(value)?).ok()?),
         b"SEED" => options.seed = Some(number(value)?),
         // Relaxed: see `continues_after_misuse`.
         b"MISUSE" => CONTINUES_AFTER_MISUSE.store(choice(value, b"abort", b"continue")?, Ordering::Relaxed),

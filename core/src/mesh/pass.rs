@@ -1,6 +1,7 @@
 //! A pass over the whole heap, in steps: a cursor that remembers where the last step stopped.
 //!
 //! ```text
+//!   Free: dirty pages, which need no search and no mapping
 //!   after a fork: Thaw, group by group
 //!   for each class that can mesh:
 //!     drain its depot
@@ -26,6 +27,8 @@ use crate::span::arena::{Arena, class_number};
 
 /// Where a pass is.
 enum Stage {
+    /// Giving dirty pages back, then thawing from the start if a fork needs it.
+    Free { thaws: bool },
     /// Laying groups together again whose pages became private for a fork, from this page on.
     Thaw(PageIndex),
     /// About to begin with the class of this number; so many units of what it keeps were given back already.
@@ -140,7 +143,7 @@ impl MeshPass {
 
     fn first_stage(&self) -> Stage {
         // Relaxed: a fork holds the pass's lock when it writes.
-        if self.forks.swap(0, Ordering::Relaxed) > 0 { Stage::Thaw(PageIndex::new(0)) } else { Stage::Class(0, 0) }
+        Stage::Free { thaws: self.forks.swap(0, Ordering::Relaxed) > 0 }
     }
 
     fn count(&self, report: &MeshStep, stage: Option<&Stage>) {
@@ -193,7 +196,8 @@ impl MeshPass {
     pub(crate) fn abandon<P: Platform>(&mut self, arena: &Arena<P>) {
         match self.stage.get_mut().take() {
             Some(Stage::Collect(plan, _) | Stage::Search(plan, _) | Stage::Mesh(plan, ..)) => plan.release(arena),
-            Some(Stage::Thaw(_) | Stage::Class(..) | Stage::Hollow(..) | Stage::Purge(_)) | None => {}
+            Some(Stage::Free { .. } | Stage::Thaw(_) | Stage::Class(..) | Stage::Hollow(..) | Stage::Purge(_))
+            | None => {}
         }
     }
 }
@@ -232,6 +236,7 @@ impl<'a, P: Platform> Step<'a, P> {
     /// As for [`MeshPass::step`].
     unsafe fn unit(&mut self, stage: Stage) -> Unit {
         match stage {
+            Stage::Free { thaws } => self.free(thaws),
             // SAFETY: by the function's contract.
             Stage::Thaw(page) => unsafe { self.thaw(page) },
             Stage::Class(index, drained) => self.begin_class(index, drained),
@@ -406,6 +411,18 @@ impl<'a, P: Platform> Step<'a, P> {
             Ok((pages, None)) => {
                 self.report.pages_purged += pages as usize;
                 Unit::Next(Stage::Purge(end))
+            }
+            Err(error) => Unit::Stop(StepEnd::Refused(error), None),
+        }
+    }
+
+    fn free(&mut self, thaws: bool) -> Unit {
+        match self.arena.purge_run(PURGE_PAGES_PER_UNIT, 1) {
+            Ok(0) if thaws => Unit::Next(Stage::Thaw(PageIndex::new(0))),
+            Ok(0) => Unit::Next(Stage::Class(0, 0)),
+            Ok(pages) => {
+                self.report.pages_purged += pages as usize;
+                Unit::Next(Stage::Free { thaws })
             }
             Err(error) => Unit::Stop(StepEnd::Refused(error), None),
         }

@@ -52,9 +52,6 @@ impl Meshing {
     }
 }
 
-/// How long one step may take: the pause of the thread that makes it.
-const STEP: Duration = Duration::from_millis(1);
-
 /// Steps on slow paths keep at least this far from each other.
 const STEP_PAUSE_NS: u64 = 1_000_000; // 1 ms
 
@@ -148,7 +145,7 @@ impl Policy {
         let wait = match rule.decide(now, heap) {
             Wish::Wait(next_ns) => Wait { next_ns, is_worth_a_thread: rule.is_large(), is_idle: rule.is_idle() },
             Wish::Step => {
-                let step = step(heap, MeshBudget::time(STEP));
+                let step = step(heap, MeshBudget::time(Duration::from_nanos(rule.step_ns())));
                 let next_ns = rule.note_step(&step);
                 Wait { next_ns, is_worth_a_thread: step.end == StepEnd::Budget, is_idle: false }
             }

@@ -10,6 +10,12 @@ use super::pressure;
 use crate::clock;
 use crate::process::SharedHeap;
 
+/// A step takes a millisecond: the pause of the thread that makes it. Where steps come seldom, one part in so many of the time
+/// between them, but no more than the most.
+const STEP_LEAST_NS: u64 = 1_000_000; // 1 ms
+const STEP_MOST_NS: u64 = 5_000_000; // 5 ms
+const STEP_PART: u64 = 20;
+
 /// How often the heap is looked at while no pass is under way.
 const PERIOD_NS: u64 = 100_000_000; // 100 ms
 
@@ -26,7 +32,7 @@ const CHANGE_PART: usize = 16;
 const YIELD_PART: usize = 64;
 
 /// While what is in use changes by more than one part in this many from look to look, a pass waits: sparser spans fit together
-/// better, and what is laid together too early stays in many small groups.
+/// better, and what is laid together too early stays in many small groups. Not where more than half is wasted already.
 const RESTLESS_PART: usize = 128;
 
 /// Calm looks that a pass waits for, and the most that it waits.
@@ -65,6 +71,8 @@ pub(super) struct Rule {
     credit_ns: u64,
     /// The last look; 0: there was none.
     looked_ns: u64,
+    /// What had passed then since the one before.
+    passed_ns: u64,
     /// What was found when a pass was last thought of. What the pass changed is looked into as well: the next may free more.
     before: Waste,
     /// Looks in a row at which what is in use had hardly changed, and when they last began to be so few that a pass waits; 0: they
@@ -110,6 +118,7 @@ impl Rule {
             in_pass: false,
             credit_ns: CREDIT_MOST_NS,
             looked_ns: 0,
+            passed_ns: 0,
             before: Waste { held: 0, taken: 0 },
             calm: 0,
             restless_since_ns: 0,
@@ -131,10 +140,22 @@ impl Rule {
         self.unchanged >= IDLE_LOOKS && !self.in_pass
     }
 
+    /// How long the step may take that is due: longer if nobody has looked for long, as in programs that hardly allocate.
+    pub(super) const fn step_ns(&self) -> u64 {
+        let longer = self.passed_ns / STEP_PART;
+        if longer < STEP_LEAST_NS {
+            STEP_LEAST_NS
+        } else if longer > STEP_MOST_NS {
+            STEP_MOST_NS
+        } else {
+            longer
+        }
+    }
+
     /// What is to be done at the moment `now_ns`.
     pub(super) fn decide(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
         let passed = now_ns.saturating_sub(self.looked_ns);
-        self.looked_ns = now_ns;
+        (self.looked_ns, self.passed_ns) = (now_ns, passed);
         self.credit_ns = CREDIT_MOST_NS.min(self.credit_ns.saturating_add(passed / SHARE_PART));
         if self.in_pass {
             return if self.may_go_on() { Wish::Step } else { Wish::Wait(PERIOD_NS) };
@@ -160,7 +181,8 @@ impl Rule {
 
     const fn is_calm(&self, now_ns: u64) -> bool {
         let waited = now_ns.saturating_sub(self.restless_since_ns);
-        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || self.is_short
+        let is_half_wasted = self.held > 2 * self.taken;
+        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || is_half_wasted || self.is_short
     }
 
     fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {

@@ -1,5 +1,6 @@
 /* Takes memory in a way that the first argument names, and prints how many KiB the process holds for it. */
 #include "check.h"
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,27 @@ static long refilled(size_t size) {
                 objects[at] = filled(size);
     }
     return 1000 * (held_kib() - before) / full;
+}
+
+/* Every sixteenth object stays: in percent of what all of them held, after the heap was told to give back what it can. */
+static long sparse(size_t size) {
+    long before = held_kib();
+    int count = (64 << 20) / size;
+    for (int at = 0; at < count; at++) {
+        objects[at] = filled(size);
+        memcpy(objects[at], &at, sizeof at);
+    }
+    long full = held_kib() - before;
+    for (int at = 0; at < count; at++)
+        if (at % 16)
+            free(objects[at]);
+    malloc_trim(0);
+    long left = held_kib() - before;
+    for (int at = 0; at < count; at += 16) {
+        CHECK(!memcmp(objects[at], &at, sizeof at));
+        CHECK(((char *)objects[at])[size - 1] == 1);
+    }
+    return 100 * left / full;
 }
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -157,6 +179,8 @@ int main(int count, char **arguments) {
         of_size(number);
     else if (!strcmp(way, "refilled"))
         result = refilled(number);
+    else if (!strcmp(way, "sparse"))
+        result = sparse(number);
     else if (!strcmp(way, "threads"))
         result = threads(number);
     else if (!strcmp(way, "short-threads"))

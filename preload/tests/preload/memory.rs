@@ -49,6 +49,18 @@ fn what_is_freed_at_random_is_used_again() {
 }
 
 #[test]
+fn what_is_left_sparse_is_laid_together() {
+    for size in ["100", "256", "1000"] {
+        let (_, ours) = held("sparse", size);
+        assert!(ours <= 25, "{size}: {ours} % of the full heap for a sixteenth of its objects");
+    }
+    let program = compile("cc", "memory.c", &[]);
+    let mut off = under_library(program.to_str().expect("a path of text"));
+    let left: u64 = output(off.args(["sparse", "256"]).env("MESHHEAP_MESH", "off")).trim().parse().expect("a number");
+    assert!(left > 50, "what may not mesh holds {left} %");
+}
+
+#[test]
 fn a_fresh_process_is_small() {
     let (system, ours) = held("fresh", "0");
     assert!(ours <= system + 512);

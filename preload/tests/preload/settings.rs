@@ -24,6 +24,9 @@ fn what_means_nothing_is_reported_and_ignored() {
         ("MESHHEAP_LIMIT", "99999999999999999999g"),
         ("MESHHEAP_MISUSE", "perhaps"),
         ("MESHHEAP_STATISTICS", "yes"),
+        ("MESHHEAP_MESH", "sometimes"),
+        ("MESHHEAP_BARRIER", "tall"),
+        ("MESHHEAP_MAPPINGS", "-1"),
     ] {
         let (stdout, stderr, status) = run(under_library("/bin/echo").arg("works").env(name, value));
         assert_eq!(stderr, format!("meshheap: ignored: {name}={value}\n"));
