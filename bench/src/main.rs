@@ -7,14 +7,18 @@
 //! | `grouping` | the search for groups alone: yield, time, growth |
 //! | `runs` | what a large heap gives back when mappings are scarce |
 //! | `fastpath` | `LocalHeap::alloc` and `dealloc`, hot, against a bare array |
+//! | `faults` | page faults a second with budgets and without, and what counting every byte costs |
+//! | `comeback` | memory that programs still hold after their load has ended, on meshheap and on other allocators |
 //! | `compare` | programs on meshheap as the global allocator, and on other allocators |
 //!
 //! Exit code: 0, but 1 if `--check` was given and a limit was missed or its figure could not be measured (no valgrind), or if
-//! `compare` had runs that failed, and 2 if the benchmark itself failed, be it that a surviving object's bytes were not its
+//! `compare` or `comeback` had runs that failed, and 2 if the benchmark itself failed, be it that a surviving object's bytes were not its
 //! own.
 
+mod comeback;
 mod compare;
 mod fastpath;
+mod faults;
 mod grouping;
 mod machine;
 mod measure;
@@ -47,6 +51,10 @@ enum Command {
     Runs(runs::Args),
     /// One hot allocation and free, against a bare array push and pop
     Fastpath(fastpath::Args),
+    /// Page faults a second of CPU time with budgets and without, and pairs that count every byte
+    Faults(faults::Args),
+    /// Memory that comes back after a load has ended, on meshheap and on other allocators
+    Comeback(comeback::Args),
     /// Programs on meshheap and on other allocators: CPU time, memory, page faults
     Compare(compare::Args),
     /// What `fastpath` runs under callgrind
@@ -73,6 +81,8 @@ fn run(command: &Command) -> anyhow::Result<Option<Report>> {
         Command::Grouping(args) => grouping::run(args).map(Some),
         Command::Runs(args) => runs::run(args).map(Some),
         Command::Fastpath(args) => fastpath::run(args).map(Some),
+        Command::Faults(args) => faults::run(args).map(Some),
+        Command::Comeback(args) => comeback::run(args).map(Some),
         Command::Compare(args) => compare::run(args).map(Some),
         Command::FastpathLoop(args) => fastpath::run_loop(args).map(|()| None),
     }

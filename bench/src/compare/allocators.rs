@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::compare::failure::Failure;
 
-/// All that are linked in. On machines where one cannot be built it is named, and the rest runs.
+/// Ours once, and all peers. On machines where one cannot be built it is named, and the rest runs.
 pub(crate) const DEFAULT: &str = "meshheap,system,mimalloc,mimalloc3,jemalloc,snmalloc,rpmalloc";
 
 /// What the ratios refer to where nobody says otherwise.
@@ -25,8 +25,10 @@ pub(crate) struct Linked {
     pub(crate) alone: bool,
 }
 
-const LINKED: [Linked; 7] = [
+const LINKED: [Linked; 9] = [
     linked("meshheap", "workload_meshheap", None),
+    linked("meshheap-auto", "workload_meshheap_auto", None),
+    linked("meshheap-off", "workload_meshheap_off", None),
     linked("system", "workload_system", None),
     linked("mimalloc", "workload_mimalloc", Some("mimalloc2")),
     // The same crate as `mimalloc`, with the other version of the library.
@@ -62,6 +64,11 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
+    /// Whether it is meshheap, meshed in whatever way.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.program.as_ref().is_ok_and(|program| program.linked.name.starts_with("meshheap"))
+    }
+
     /// The allocators that the command line names, each once.
     pub(crate) fn parse_list(names: &[String]) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
@@ -122,8 +129,9 @@ mod tests {
     #[test]
     fn the_default_list_is_known() {
         let found = parse(&DEFAULT.split(',').collect::<Vec<_>>());
-        assert_eq!(found.len(), LINKED.len());
         assert_eq!(problems(&found), "");
+        let missing = LINKED.iter().filter(|linked| found.iter().all(|other| other.name != linked.name));
+        assert_eq!(missing.map(|linked| linked.name).collect::<Vec<_>>(), ["meshheap-auto", "meshheap-off"]);
     }
 
     #[test]

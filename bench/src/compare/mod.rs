@@ -6,14 +6,14 @@
 //! (unknown, not built, not loaded, crashed, timed out, a wrong checksum) is named in the tables, the rest goes on, and the
 //! exit code is 1.
 
-mod allocators;
-mod build;
+pub(crate) mod allocators;
+pub(crate) mod build;
 mod cgroup;
 mod chart;
-mod failure;
+pub(crate) mod failure;
 mod figures;
 mod limits;
-mod process;
+pub(crate) mod process;
 mod rounds;
 mod rows;
 mod sampling;
@@ -71,12 +71,12 @@ fn known() -> String {
     format!("Workloads:\n{}\nAllocators: {}", lines.collect::<String>(), allocators::names().join(", "))
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err("must be positive".to_owned()) }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(positive(text)?).map_err(|error| format!("{error}"))
 }
 

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use wait4::{ResUse, Wait4};
 use workloads::{Outcome, Workload};
 
@@ -44,11 +45,11 @@ pub(crate) struct Run {
 pub(crate) fn run(program: &Program, workload: &Workload, plan: &Plan<'_>) -> Result<Run, Failure> {
     let group = plan.cgroups.and_then(|cgroups| cgroups.group().ok());
     let start = Instant::now();
-    let child = command(program, workload, plan.scale, group.as_ref()).spawn();
+    let child = command(program, &[workload.name, &plan.scale.to_string()], group.as_ref()).spawn();
     let child = child.map_err(|error| Failure::Crashed(format!("cannot start: {error}")))?;
     let ended = watch(child, plan.timeout, group.is_none())?;
     let wall_s = start.elapsed().as_secs_f64();
-    let outcome = outcome(&ended)?;
+    let outcome: Outcome = outcome(&ended)?;
     let usage = ended.usage.rusage;
     Ok(Run {
         cpu_s: (usage.utime + usage.stime).as_secs_f64(),
@@ -64,9 +65,10 @@ pub(crate) fn run(program: &Program, workload: &Workload, plan: &Plan<'_>) -> Re
     })
 }
 
-fn command(program: &Program, workload: &Workload, scale: f64, group: Option<&Group>) -> Command {
+/// The program of an allocator with these arguments, to be run in a group of its own.
+pub(crate) fn command(program: &Program, arguments: &[&str], group: Option<&Group>) -> Command {
     let mut command = Command::new(&program.path);
-    command.arg(workload.name).arg(scale.to_string());
+    command.args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("LD_PRELOAD");
     if let Some(library) = &program.preload {
@@ -81,15 +83,15 @@ fn command(program: &Program, workload: &Workload, scale: f64, group: Option<&Gr
 }
 
 /// A process that has ended.
-struct Ended {
-    usage: ResUse,
+pub(crate) struct Ended {
+    pub(crate) usage: ResUse,
     peak_pss: Option<usize>,
     output: String,
     errors: String,
 }
 
-/// Waits for the end, but not for longer than `timeout`.
-fn watch(mut child: Child, timeout: Duration, samples: bool) -> Result<Ended, Failure> {
+/// Waits for the end, but not for longer than `timeout`. Looks at the memory meanwhile if `samples`.
+pub(crate) fn watch(mut child: Child, timeout: Duration, samples: bool) -> Result<Ended, Failure> {
     let output = collect(child.stdout.take());
     let errors = collect(child.stderr.take());
     let deadline = Instant::now() + timeout;
@@ -123,7 +125,8 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-fn outcome(ended: &Ended) -> Result<Outcome, Failure> {
+/// What the program printed.
+pub(crate) fn outcome<T: DeserializeOwned>(ended: &Ended) -> Result<T, Failure> {
     let status = ended.usage.status;
     let last_error = ended.errors.lines().last().unwrap_or_default();
     match status.code() {

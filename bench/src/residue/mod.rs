@@ -2,7 +2,7 @@
 //!
 //! For each scenario a heap is filled through one local heap, most objects are freed, the local heap is flushed, and meshing
 //! runs until it has nothing more to do; then every surviving byte is verified. A second heap of the same kind is meshed in
-//! steps of 1 ms, to see the longest pause.
+//! steps of 1 ms, to see the longest pause. A recorded program's states, most of which end, are the scenario that nobody made up.
 
 mod heap;
 mod metadata;
@@ -10,6 +10,7 @@ mod passes;
 mod population;
 mod scenario;
 mod table;
+mod trace;
 mod trial;
 
 use anyhow::ensure;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
     }
     scenarios.retain(|scenario| args.size.is_none_or(|size| scenario.size == size));
     ensure!(!scenarios.is_empty(), "no scenario has objects of that size");
-    let bar = progress("residue", scenarios.len() + 2);
+    let bar = progress("residue", scenarios.len() + 3);
     // What the program itself touches for the first time must not count for the first scenario.
     trial::run(Scenario::rehearsal(), args.seed)?;
     let mut trials = Vec::new();
@@ -47,6 +48,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
         trials.push(trial::run(scenario, args.seed)?);
         bar.inc(1);
     }
+    bar.set_message("a recorded program");
+    let traced = trace::run_all(args.seed)?;
+    bar.inc(1);
     bar.set_message("metadata of a full heap");
     let full = metadata::of_a_full_heap(args.seed)?;
     bar.inc(1);
@@ -56,6 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
 
     let mut report = Report::new("residue");
     table::add_trials(&mut report, &trials)?;
+    table::add_traced(&mut report, &traced)?;
     table::add_metadata(&mut report, &full, &idle)?;
     Ok(report)
 }

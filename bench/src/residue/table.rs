@@ -5,6 +5,7 @@ use comfy_table::{Cell, Row};
 use crate::measure::mib;
 use crate::report::{Report, judged_cell, optional, table};
 use crate::residue::metadata::{FULL_HEAP_LIMIT_PERCENT, FullHeap, IDLE_LIMIT_KIB, IdleLocalHeap};
+use crate::residue::trace::Traced;
 use crate::residue::trial::Trial;
 
 /// Adds the residue of all scenarios.
@@ -71,6 +72,37 @@ fn add_notes(report: &mut Report, trials: &[Trial]) {
     if trials.iter().any(|trial| trial.pss_bytes.is_none()) {
         report.add_note("Pss could not be read: no /proc/self/smaps_rollup.");
     }
+}
+
+/// Adds the recorded program.
+pub(crate) fn add_traced(report: &mut Report, traced: &[Traced]) -> anyhow::Result<()> {
+    let mut figures = table([
+        "states left",
+        "slots",
+        "live MiB",
+        "before",
+        "held/live",
+        "passes",
+        "pages meshed",
+        "CPU ms",
+        "replay CPU ms",
+    ]);
+    for row in traced {
+        figures.add_row(vec![
+            Cell::new(if row.one_in == 1 { "all".to_owned() } else { format!("1 in {}", row.one_in) }),
+            Cell::new(if row.shuffled { "shuffled" } else { "rotated" }),
+            Cell::new(format!("{:.2}", mib(row.live_bytes))),
+            Cell::new(format!("{:.2}", row.held_before_per_live())),
+            Cell::new(format!("{:.2}", row.held_per_live())),
+            Cell::new(row.passes.passes),
+            Cell::new(row.passes.pages_meshed),
+            Cell::new(format!("{:.1}", row.passes.cpu_ms)),
+            Cell::new(format!("{:.1}", row.replay_cpu_ms)),
+        ]);
+    }
+    report.add_rows("trace", &traced)?;
+    report.add_table("States of a recorded Lua program, side by side, before and after meshing", figures);
+    Ok(())
 }
 
 /// Adds what the heap needs for itself.

@@ -2,13 +2,14 @@
 //! scale gives the same calls and the same checksum on every allocator.
 //!
 //! One binary target an allocator (`src/bin/workload_*.rs`) calls [`main`]; `meshheap-bench compare` runs them, each as its
-//! own process, and compares what they cost.
+//! own process, and compares what they cost. The scenarios of [`comeback`] are for `meshheap-bench comeback`.
 
 mod aligned;
 mod batches;
 mod cache;
 mod channel;
 mod churn;
+pub mod comeback;
 mod handover;
 mod interpreter;
 mod json;

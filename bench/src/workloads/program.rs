@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use meshheap_linux::memory;
 
 use crate::outcome::{Outcome, page_faults};
-use crate::{ALL, Workload};
+use crate::{ALL, Workload, comeback};
 
-/// Runs the workload that the command line names: `NAME [SCALE]`. The outcome goes to the standard output.
+/// Runs the workload that the command line names: `NAME [SCALE]`, or a scenario of [`comeback`]: `comeback SCENARIO THREADS
+/// IDLE_SECONDS SCALE`. The outcome goes to the standard output.
 ///
 /// Exit code: 0; 2 for a wrong command line; 3 if a library of `LD_PRELOAD` is not there: the system's loader only warns.
 #[must_use]
@@ -18,8 +19,13 @@ pub fn main() -> ExitCode {
         eprintln!("{missing} is not loaded");
         return ExitCode::from(3);
     }
-    let mut arguments = env::args().skip(1);
-    let workload = arguments.next().as_deref().and_then(Workload::named);
+    let mut arguments = env::args();
+    let _program = arguments.next();
+    let name = arguments.next();
+    if name.as_deref() == Some("comeback") {
+        return comeback::main(arguments);
+    }
+    let workload = name.as_deref().and_then(Workload::named);
     let scale = arguments.next().map_or(Ok(1.0), |scale| scale.parse());
     let (Some(workload), Ok(scale)) = (workload, scale) else {
         let names: Vec<_> = ALL.iter().map(|workload| workload.name).collect();

@@ -16,3 +16,4 @@ pub(crate) mod replay;
 
 pub use format::{Broken, Call, decode, encode};
 pub use recorder::Recorder;
+pub use replay::lua;

@@ -13,8 +13,14 @@ const ROUNDS: usize = 24;
 /// Calls of one replay before it is the next one's turn.
 const TURN: usize = 500;
 
+/// The calls of the recorded Lua program.
+#[must_use]
+pub fn lua() -> Vec<Call> {
+    decode(LUA).expect("the trace is part of the program")
+}
+
 pub(crate) fn run(scale: Scale) -> End {
-    let calls = decode(LUA).expect("the trace is part of the program");
+    let calls = lua();
     let mut checksum = 0;
     let mut replays = Vec::new();
     for _ in 0..scale.of(ROUNDS) {
