@@ -171,7 +171,8 @@ fn dominant(cells: &[Cell]) -> Cell {
         counts[kind(cell)] += 1;
         levels += if let Cell::Span(level) = cell { usize::from(*level) } else { 0 };
     }
-    let most = (0..5).max_by_key(|&index| counts[index]).unwrap_or(0);
+    // Of equals, what is in use.
+    let most = (0..5).filter(|&index| counts[index] > 0).max_by_key(|&index| counts[index]).unwrap_or(0);
     match most {
         1 => Cell::Dirty,
         2 => Cell::Alias,
