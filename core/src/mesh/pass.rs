@@ -12,7 +12,8 @@
 //! The cursor and the plan are guarded by the lock of rank `MeshPass`, which a step holds throughout and never waits for.
 
 use crate::base::config::{
-    CLASS_COUNT, MAX_DRAIN_UNITS, PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_UNIT, SEARCH_TESTS_PER_LOOK,
+    CLASS_COUNT, MAX_DRAIN_UNITS, PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_FREE, PURGE_PAGES_PER_UNIT,
+    SEARCH_TESTS_PER_LOOK,
 };
 #[cfg(not(all(loom, feature = "loom")))]
 use crate::base::sync::Relax;
@@ -417,7 +418,7 @@ impl<'a, P: Platform> Step<'a, P> {
     }
 
     fn free(&mut self, thaws: bool) -> Unit {
-        match self.arena.purge_run(PURGE_PAGES_PER_UNIT, 1) {
+        match self.arena.purge_run(PURGE_PAGES_PER_FREE, 1) {
             Ok(0) if thaws => Unit::Next(Stage::Thaw(PageIndex::new(0))),
             Ok(0) => Unit::Next(Stage::Class(0, 0)),
             Ok(pages) => {

@@ -259,11 +259,12 @@ impl PageHeap {
     }
 
     /// Free -> in transit: up to `most` pages of one of the longest dirty runs, to be purged; none if that has fewer than
-    /// `shortest` pages.
+    /// `shortest` pages. It ends at a multiple of `most` if the run does not end before: a huge page is then given back whole, not in
+    /// two parts, for which it would have to be split.
     pub(crate) fn take_dirty(&mut self, map: &PageMap, most: u32, shortest: u32) -> Option<PageRun> {
         let whole = self.dirty.longest(map).filter(|run| run.count >= shortest)?;
         self.dirty.remove(map, whole);
-        let run = PageRun::new(whole.start, whole.count.min(most));
+        let run = PageRun::new(whole.start, whole.count.min(most - whole.start.get() % most.max(1)));
         self.put_back(map, run.end(), whole.end(), Content::Old);
         self.set_in_transit(map, run, true, PageLink::NONE);
         Some(run)
