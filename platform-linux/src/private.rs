@@ -23,6 +23,8 @@ pub struct PrivatePlatform {
     opened: AtomicUsize,
     /// Whether a thread opens more.
     is_opening: AtomicBool,
+    /// Bytes of the arena whose pages are small in any case.
+    small_heap_bytes: usize,
     /// Bytes of the arena up to which huge pages were settled.
     advised: AtomicUsize,
     /// One byte a chunk of the arena: whether its pages are small for good. 0: there is no table.
@@ -35,8 +37,8 @@ const CHUNK_BYTES: usize = 2 << 20;
 /// The arena is opened by at least this much at a time: one system call for some 8,000 page faults.
 const OPEN_BYTES: usize = 32 << 20;
 
-/// Below this much, pages stay small: a chunk that is not filled is waste, and must be little beside the heap.
-const SMALL_HEAP_BYTES: usize = 16 << 20;
+/// Below this much, pages stay small unless the embedder says otherwise: a small heap must not take 2 MiB for its first object.
+const SMALL_HEAP_BYTES: usize = 4 << 20;
 
 impl PrivatePlatform {
     /// Asks the system for its page size; takes nothing from it before `reserve`.
@@ -59,9 +61,18 @@ impl PrivatePlatform {
             bytes: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
             is_opening: AtomicBool::new(false),
+            small_heap_bytes: SMALL_HEAP_BYTES,
             advised: AtomicUsize::new(SMALL_HEAP_BYTES),
             small: AtomicUsize::new(0),
         }
+    }
+
+    /// The same with small pages for the arena's first `bytes` bytes, and huge ones beyond where the system has them: a huge page
+    /// that is not filled is waste, and small ones take four times as long to come.
+    #[must_use]
+    pub fn with_small_pages_up_to(mut self, bytes: usize) -> Self {
+        self.small_heap_bytes = bytes.next_multiple_of(CHUNK_BYTES);
+        self
     }
 }
 
@@ -203,7 +214,7 @@ unsafe impl Platform for PrivatePlatform {
         }
         self.bytes.store(bytes, Ordering::Relaxed);
         self.opened.store(0, Ordering::Relaxed);
-        self.advised.store(SMALL_HEAP_BYTES, Ordering::Relaxed);
+        self.advised.store(self.small_heap_bytes, Ordering::Relaxed);
         // Without the table purges give less back.
         let table = mapping::map_metadata_at_new(
             table_bytes(bytes, self.facts.page_size),

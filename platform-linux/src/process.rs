@@ -192,6 +192,11 @@ pub unsafe trait ProcessHeap: Sized + 'static {
         None
     }
 
+    /// Bytes of the heap whose pages are small; none: as many as the platform thinks right. Asked when the heap is made.
+    fn small_pages_bytes() -> Option<usize> {
+        None
+    }
+
     /// The calling thread's pointer.
     fn local_pointer() -> *mut ThreadHeap;
 
@@ -246,6 +251,10 @@ fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
         (Meshing::Off, _) => HybridPlatform::without_meshing(),
         (_, Some(barrier)) => HybridPlatform::with_barrier(barrier),
         (_, None) => HybridPlatform::with_write_barrier(),
+    };
+    let platform = match P::small_pages_bytes() {
+        Some(bytes) => platform.with_small_pages_up_to(bytes),
+        None => platform,
     };
     cell.policy.set(meshing);
     // The program's only heap may take more of the mappings than one among many.

@@ -20,6 +20,9 @@ pub(crate) const MALLOC_ALIGN: usize = 16;
 /// Larger objects are never at hand. The same bound as the heap's, so that one comparison does for both.
 const CACHED_MOST_BYTES: usize = 32 << 10;
 
+/// See [`Malloc::small_pages_bytes`].
+const SMALL_PAGES_BYTES: usize = 16 << 20; // 16 MiB
+
 /// Keys the statics of the process's heap.
 pub(crate) struct Malloc;
 
@@ -44,6 +47,11 @@ unsafe impl ProcessHeap for Malloc {
 
     fn barrier() -> Option<WriteBarrier> {
         settings::barrier()
+    }
+
+    /// Programs are many and mostly small: an interpreter's process must not hold 2 MiB more for one huge page.
+    fn small_pages_bytes() -> Option<usize> {
+        Some(SMALL_PAGES_BYTES)
     }
 
     #[inline]

@@ -96,6 +96,13 @@ impl HybridPlatform {
         platform
     }
 
+    /// The same with small pages for the arena's first `bytes` bytes: see [`PrivatePlatform::with_small_pages_up_to`].
+    #[must_use]
+    pub fn with_small_pages_up_to(mut self, bytes: usize) -> Self {
+        self.private = self.private.with_small_pages_up_to(bytes);
+        self
+    }
+
     fn with(wish: Option<WriteBarrier>) -> Self {
         let private = PrivatePlatform::new();
         let facts = Facts {
