@@ -32,7 +32,7 @@ const CHANGE_PART: usize = 16;
 const YIELD_PART: usize = 64;
 
 /// While what is in use changes by more than one part in this many from look to look, a pass waits: sparser spans fit together
-/// better, and what is laid together too early stays in many small groups. Not where more than half is wasted already.
+/// better, and what is laid together too early stays in many small groups. Not where two thirds are wasted already.
 const RESTLESS_PART: usize = 128;
 
 /// Calm looks that a pass waits for, and the most that it waits.
@@ -181,8 +181,8 @@ impl Rule {
 
     const fn is_calm(&self, now_ns: u64) -> bool {
         let waited = now_ns.saturating_sub(self.restless_since_ns);
-        let is_half_wasted = self.held > 2 * self.taken;
-        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || is_half_wasted || self.is_short
+        let is_mostly_wasted = self.held > 3 * self.taken;
+        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || is_mostly_wasted || self.is_short
     }
 
     fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {
