@@ -75,6 +75,17 @@ pub(crate) const VECTOR_MIN_SLOTS: usize = 2;
 /// larger even than that go without vectors.
 pub(crate) const VECTOR_STRETCH: usize = 2;
 
+/// Object bytes that a local heap's first refill of a class takes from spans; each further one takes twice as many slots, up to
+/// a vector. 2,000 threads that each allocate 40 objects of 16 to 952 bytes, 19 KiB, hold 55 KiB each with it, stacks and all, and
+/// 135 without.
+#[cfg(not(all(loom, feature = "loom")))]
+pub(crate) const FIRST_REFILL_BYTES: u32 = 512;
+#[cfg(all(loom, feature = "loom"))]
+pub(crate) const FIRST_REFILL_BYTES: u32 = 4 << 10;
+
+/// But at least so many slots.
+pub(crate) const FIRST_REFILL_LEAST_SLOTS: u32 = 2;
+
 /// Object bytes that one class's depot may hold in full vectors before slots go back to their spans.
 #[cfg(not(all(loom, feature = "loom")))]
 pub(crate) const DEPOT_BYTES: usize = 128 << 10; // 128 KiB

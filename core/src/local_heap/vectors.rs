@@ -2,10 +2,11 @@
 
 use core::ptr::NonNull;
 
-use crate::base::config::CLASS_COUNT;
+use crate::base::config::{CLASS_COUNT, FIRST_REFILL_BYTES, FIRST_REFILL_LEAST_SLOTS};
 use crate::base::error::AllocError;
 use crate::base::units::SizeClass;
 use crate::ds::shuffle_vector::{Object, ShuffleVector, VectorStack};
+use crate::ds::size_class::Cut;
 use crate::local_heap::stack::Stack;
 use crate::local_heap::{HeapRef, LocalHeap};
 use crate::platform::Platform;
@@ -23,6 +24,20 @@ pub(super) struct Vectors {
     is_used: bool,
     /// Slow paths that wanted a vector for which there was no room.
     misses: u8,
+    /// Slots that the last refill took at the most; 0: there was none.
+    refill_slots: u32,
+}
+
+impl Vectors {
+    /// How many slots the next refill takes at the most: few at first, then twice as many each time, up to a vector. So threads
+    /// that allocate little share pages.
+    fn next_refill(&mut self, cut: &Cut) -> usize {
+        self.refill_slots = match self.refill_slots {
+            0 => (FIRST_REFILL_BYTES / cut.size).max(FIRST_REFILL_LEAST_SLOTS),
+            last => (2 * last).min(cut.vector_slots),
+        };
+        self.refill_slots as usize
+    }
 }
 
 /// A class that finds no room goes without so many times before others make room for it: a program that uses more classes
@@ -52,7 +67,9 @@ impl<H: HeapRef> LocalHeap<H> {
                 // The class does without vectors, or none is to be had: go without.
                 return Ok(self.arena().claim_one(class)?.0);
             };
-            match self.heap.heap().arena().refill(class, empty, &mut self.rng) {
+            let arena = self.heap.heap().arena();
+            let most = self.vectors[class.index()].next_refill(arena.cut(class));
+            match arena.refill(class, empty, most, &mut self.rng) {
                 Ok(filled) => filled,
                 Err((error, empty)) => {
                     self.set_active(class, empty);
@@ -186,6 +203,7 @@ impl<H: HeapRef> LocalHeap<H> {
 
     /// Gives the vectors of `class` and their slots back.
     pub(super) fn give_up(&mut self, class: SizeClass) {
+        self.vectors[class.index()].refill_slots = 0;
         // Bounded by the vectors that the class holds.
         while self.vectors[class.index()].full.count() > 0 {
             if let Some(empty) = self.flush_one(class) {

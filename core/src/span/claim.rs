@@ -9,14 +9,14 @@ use crate::span::bits::union_word;
 use crate::span::class_spans::{ClassSpans, Keeper, slot_address};
 
 impl ClassSpans {
-    /// Takes up to `vector`'s free capacity of free slots of the fullest partial span. They will be popped ascending from a
+    /// Takes up to `most` free slots, for which `vector` has room, of the fullest partial span. They will be popped ascending from a
     /// random slot on and then from the first: neighbours stay neighbours, and spans of one program pattern become
     /// rotations of each other, which mesh. Returns how many; 0: no partial span.
-    pub(crate) fn claim(&mut self, map: &PageMap, vector: &mut ShuffleVector, rng: &mut Rng) -> usize {
+    pub(crate) fn claim(&mut self, map: &PageMap, vector: &mut ShuffleVector, most: usize, rng: &mut Rng) -> usize {
         let Some(head) = self.fullest() else { return 0 };
         let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
         let free = self.cut.slots - u32::from(keeper.live);
-        let count = (vector.capacity() - vector.length()).min(free as usize);
+        let count = most.min(free as usize);
         let cut = self.cut;
         let first = rng.below(self.cut.slots);
         // SAFETY: there is room for `count`, and `claim_slots` tells as many slots, as so many are free (I4).

@@ -12,18 +12,19 @@ use crate::span::arena::{Arena, Class, SlotOrder, all_classes};
 use crate::span::emptied::Emptied;
 
 impl<P: Platform> Arena<P> {
-    /// Fills the empty `vector` of `class` with free slots, at least one: from the depot, else from spans. The depot's vector
-    /// comes in exchange for the given one.
+    /// Fills the empty `vector` of `class` with free slots, at least one: from the depot, else `most` from spans, as far as they
+    /// fit. The depot's vector comes in exchange for the given one.
     pub(crate) fn refill(
         &self,
         class: SizeClass,
         vector: ShuffleVector,
+        most: usize,
         rng: &mut Rng,
     ) -> Result<ShuffleVector, (AllocError, ShuffleVector)> {
-        match self.try_refill(class, vector, rng) {
+        match self.try_refill(class, vector, most, rng) {
             Err((AllocError::OutOfMemory, vector)) => {
                 self.reclaim();
-                self.try_refill(class, vector, rng)
+                self.try_refill(class, vector, most, rng)
             }
             other => other,
         }
@@ -33,6 +34,7 @@ impl<P: Platform> Arena<P> {
         &self,
         class: SizeClass,
         mut vector: ShuffleVector,
+        most: usize,
         rng: &mut Rng,
     ) -> Result<ShuffleVector, (AllocError, ShuffleVector)> {
         let mut guard = self.class(class);
@@ -42,7 +44,7 @@ impl<P: Platform> Arena<P> {
             self.free_vector(surplus);
             return Ok(full);
         }
-        if let Err(error) = self.claim_from_spans(&mut guard, class, &mut vector, rng) {
+        if let Err(error) = self.claim_from_spans(&mut guard, class, &mut vector, most, rng) {
             return Err((error, vector));
         }
         drop(guard);
@@ -52,16 +54,18 @@ impl<P: Platform> Arena<P> {
         Ok(vector)
     }
 
-    /// Claims slots of several spans until the vector is full, and at least one.
+    /// Claims slots of several spans until the vector is full or holds `most`, and at least one.
     fn claim_from_spans(
         &self,
         guard: &mut MutexGuard<'_, Class>,
         class: SizeClass,
         vector: &mut ShuffleVector,
+        most: usize,
         rng: &mut Rng,
     ) -> Result<(), AllocError> {
+        let most = most.min(vector.capacity());
         for _ in 0..REFILL_MAX_SPANS {
-            if vector.length() == vector.capacity() {
+            if vector.length() >= most {
                 break;
             }
             let filled = self.fill_fullest(guard);
@@ -69,7 +73,7 @@ impl<P: Platform> Arena<P> {
                 break;
             }
             filled?;
-            if guard.spans.claim(&self.map, vector, rng) == 0 {
+            if guard.spans.claim(&self.map, vector, most - vector.length(), rng) == 0 {
                 if vector.length() > 0 {
                     break;
                 }
