@@ -10,10 +10,10 @@ pub(crate) const MAX_SMALL_SIZE: usize = 32 << 10; // 32 KiB
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const MAX_SMALL_SIZE: usize = 64;
 
-/// How many size classes there are: eight up to 128 bytes, four per doubling up to 1 KiB, eight per doubling up to 8 KiB,
-/// four per doubling beyond. `ds::size_class` makes them.
+/// How many size classes there are: eight up to 128 bytes, four per doubling up to 1 KiB, eight per doubling up to 8 KiB, but
+/// sixteen from 2 to 4 KiB, and four per doubling beyond. `ds::size_class` makes them.
 #[cfg(not(all(loom, feature = "loom")))]
-pub(crate) const CLASS_COUNT: usize = 52;
+pub(crate) const CLASS_COUNT: usize = 60;
 #[cfg(all(loom, feature = "loom"))]
 pub(crate) const CLASS_COUNT: usize = 4;
 

@@ -217,9 +217,9 @@ mod held {
     use core::cell::Cell;
 
     #[cfg(not(all(loom, feature = "loom")))]
-    std::thread_local!(static HELD: Cell<u64> = const { Cell::new(0) });
+    std::thread_local!(static HELD: Cell<u128> = const { Cell::new(0) });
     #[cfg(all(loom, feature = "loom"))]
-    loom::thread_local!(static HELD: Cell<u64> = Cell::new(0));
+    loom::thread_local!(static HELD: Cell<u128> = Cell::new(0));
 
     /// One held lock.
     pub(crate) struct Held(Rank);
@@ -240,17 +240,17 @@ mod held {
         }
 
         /// Ascending with the rank.
-        fn bit(rank: Rank) -> u64 {
+        fn bit(rank: Rank) -> u128 {
             match rank {
                 Rank::MeshPass => 1,
                 Rank::SizeClass(class) => 2 << class,
-                Rank::Pins => 1 << 59,
-                Rank::PageHeap => 1 << 60,
-                Rank::Metadata => 1 << 61,
+                Rank::Pins => 1 << 123,
+                Rank::PageHeap => 1 << 124,
+                Rank::Metadata => 1 << 125,
                 #[cfg(feature = "simulated")]
-                Rank::Platform => 1 << 62,
+                Rank::Platform => 1 << 126,
                 #[cfg(feature = "alloc")]
-                Rank::Merged => 1 << 63,
+                Rank::Merged => 1 << 127,
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Size classes: which slot size serves a layout, and how a span of a class is cut. Pure.
 //!
 //! Sizes step by 16 bytes up to 128, by a quarter of a doubling up to 1 KiB and again above 8 KiB, and by an eighth in
-//! between, where objects are large enough for rounding to cost and common enough for it to matter. A slot's alignment is
+//! between, where objects are large enough for rounding to cost and common enough for it to matter; by a sixteenth from 2 KiB to
+//! 4 KiB, where few slots of a size fit into a span and what is left at its end comes on top. A slot's alignment is
 //! the largest power of two that divides its size, so an over-aligned layout takes the next size that its alignment
 //! divides and never a page of its own.
 
@@ -25,6 +26,7 @@ const fn step_above(size: usize) -> usize {
     let doubling = 1 << (usize::BITS - 1 - size.leading_zeros());
     match size {
         0..128 => MIN_ALIGN,
+        2048..4096 => doubling / 16,
         1024..8192 => doubling / 8,
         _ => doubling / 4,
     }
