@@ -68,80 +68,53 @@ impl ClassSpans {
         objects: &mut core::slice::Iter<'_, Object>,
         emptied: &mut Emptied,
     ) -> Result<(), Misuse> {
-        // Most classes have one word of bitmap: two thirds of the instructions, then.
         match self.cut.words() {
-            1 => self.release_each_of::<true>(map, objects, emptied),
-            _ => self.release_each_of::<false>(map, objects, emptied),
+            0 => self.release_each_by(map, objects, emptied, |spans, head, slot| spans.is_taken(map, head, slot)),
+            // Most classes have one word of bitmap.
+            // SAFETY: the class lock is held.
+            1 => self.release_each_by(map, objects, emptied, |_, head, slot| unsafe { map.clear_bit(head, 0, slot) }),
+            _ => self.release_each_by(map, objects, emptied, |_, head, slot| {
+                // SAFETY: as above.
+                unsafe { map.clear_bit(head, slot as usize / 64, slot % 64) }
+            }),
         }
     }
 
-    /// The same for a class of one word of bitmap, or any.
+    /// The same, where `clear` clears a slot's bit, if it has one, and says whether the slot was taken.
     #[inline]
-    fn release_each_of<const ONE_WORD: bool>(
+    fn release_each_by(
         &mut self,
         map: &PageMap,
         objects: &mut core::slice::Iter<'_, Object>,
         emptied: &mut Emptied,
+        clear: impl Fn(&Self, PageIndex, u32) -> bool,
     ) -> Result<(), Misuse> {
-        let mut rest = objects.as_slice();
-        let outcome = loop {
-            let Some((&first, others)) = rest.split_first() else { break Ok(()) };
-            rest = others;
-            let (head, slot) = match self.locate(map, first) {
-                Ok(found) => found,
-                Err(misuse) => break Err(misuse),
-            };
-            let (released, fault) = self.clear_in::<ONE_WORD>(map, head, slot, first, &mut rest);
-            if released > 0 {
-                self.count_releases(map, head, released, emptied);
+        // A span of a single slot has no neighbours in it.
+        let span_bytes = if self.cut.slots == 1 { 0 } else { self.cut.span_bytes() };
+        while let Some(&object) = objects.next() {
+            let (head, slot) = self.locate(map, object)?;
+            if !clear(self, head, slot) {
+                return Err(Misuse { address: object.addr().get(), kind: MisuseKind::DoubleFree });
             }
-            if let Some((object, kind)) = fault {
-                break Err(Misuse { address: object.addr().get(), kind });
+            let start = map.address_of(head).addr().get();
+            let mut released = 1;
+            while let Some(next) = objects.as_slice().first() {
+                let offset = next.addr().get().wrapping_sub(start);
+                if offset >= span_bytes {
+                    break;
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
+                let (slot, exact) = self.cut.slot_at(offset as u32);
+                if !exact || !clear(self, head, slot) {
+                    // The next round tells what is wrong with it.
+                    break;
+                }
+                objects.next();
+                released += 1;
             }
-        };
-        *objects = rest.iter();
-        outcome
-    }
-
-    /// Clears the bit of `slot`, which is `first`, in the span at `head`, and of those of `rest` that follow in the same span.
-    /// Returns how many, and the object that is no taken slot and ended it, if one did.
-    #[inline]
-    fn clear_in<const ONE_WORD: bool>(
-        &self,
-        map: &PageMap,
-        head: PageIndex,
-        mut slot: u32,
-        first: Object,
-        rest: &mut &[Object],
-    ) -> (u16, Option<(Object, MisuseKind)>) {
-        if !ONE_WORD && self.cut.slots == 1 {
-            // The record has the only bit.
-            let taken = self.is_taken(map, head, slot);
-            return if taken { (1, None) } else { (0, Some((first, MisuseKind::DoubleFree))) };
+            self.count_releases(map, head, released, emptied);
         }
-        let start = map.address_of(head).addr().get();
-        let span_bytes = self.cut.span_bytes();
-        let mut released = 0;
-        let mut object = first;
-        loop {
-            // SAFETY: the class lock is held.
-            if !unsafe { map.clear_bit(head, if ONE_WORD { 0 } else { slot as usize / 64 }, slot % 64) } {
-                return (released, Some((object, MisuseKind::DoubleFree)));
-            }
-            released += 1;
-            let Some((&next, others)) = rest.split_first() else { return (released, None) };
-            let offset = next.addr().get().wrapping_sub(start);
-            if offset >= span_bytes {
-                return (released, None);
-            }
-            *rest = others;
-            #[expect(clippy::cast_possible_truncation, reason = "a span is at most 1 MiB")]
-            let (next_slot, exact) = self.cut.slot_at(offset as u32);
-            if !exact {
-                return (released, Some((next, MisuseKind::Interior)));
-            }
-            (slot, object) = (next_slot, next);
-        }
+        Ok(())
     }
 
     /// `released` live slots less in the span at `head` and in its keeper.
