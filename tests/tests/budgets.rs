@@ -241,6 +241,48 @@ fn a_hook_that_does_nothing_is_called_once_for_each_failure() {
 }
 
 #[test]
+fn the_hook_of_the_node_whose_limit_was_met_is_called_and_no_other() {
+    let counting = |calls: &Arc<AtomicUsize>, raise: usize| {
+        let calls = Arc::clone(calls);
+        move |refusal: &Refusal<'_>| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            if raise > 0 {
+                refusal.node.set_hard(refusal.resource, raise * PAGE).expect("it is raised");
+            }
+        }
+    };
+    let calls: [_; 3] = core::array::from_fn(|_| Arc::new(AtomicUsize::new(0)));
+    let so_far = || calls.each_ref().map(|calls| calls.load(Ordering::Relaxed));
+    let process = Arc::new(Budget::new(physical(0, 10).on_limit(Arc::new(counting(&calls[0], 30)))));
+    let group = Budget::child(&process, BudgetOptions::new(1).on_limit(Arc::new(counting(&calls[1], 0))));
+    let group = Arc::new(group.expect("there is room"));
+    let isolate = Budget::child(&group, physical(2, 20).on_limit(Arc::new(counting(&calls[2], 0))));
+    let isolate = Arc::new(isolate.expect("there is room"));
+    let heap = heap(&isolate);
+    let first = heap.alloc(whole_pages(12)).expect("the hook of the process raised its limit");
+    assert_eq!(so_far(), [1, 0, 0]);
+    assert_eq!(refuser(heap.alloc(whole_pages(9))), (2, 0, Resource::Physical));
+    assert_eq!(so_far(), [1, 0, 1], "the isolate's own limit is the isolate's matter");
+    free(&heap, first);
+    assert_eq!(isolate.set_hard(Resource::Physical, 100 * PAGE), Ok(()));
+    assert_eq!(refuser(heap.alloc(whole_pages(40))), (0, 2, Resource::Physical));
+    assert_eq!(so_far(), [2, 0, 1], "the group has no limit");
+    heap.check_invariants();
+}
+
+#[test]
+fn an_allocation_calls_one_hook_at_the_most() {
+    let process = Arc::new(Budget::new(physical(0, 10).on_limit(&|_: &Refusal<'_>| panic!("it is the second"))));
+    let raise = |refusal: &Refusal<'_>| {
+        refusal.node.set_hard(refusal.resource, 100 * PAGE).expect("it is raised");
+    };
+    let tenant = Budget::child(&process, physical(1, 5).on_limit(Arc::new(raise)));
+    let heap = heap(&Arc::new(tenant.expect("there is room")));
+    assert_eq!(refuser(heap.alloc(whole_pages(20))), (0, 1, Resource::Physical));
+    heap.check_invariants();
+}
+
+#[test]
 fn an_allocation_within_the_hook_fails_at_the_same_limit_and_works_below() {
     let hooked = Hooked::new(10, |heap, _| {
         assert_eq!(refuser(heap.alloc(whole_pages(11))), (5, 0, Resource::Physical));

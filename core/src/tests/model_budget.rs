@@ -2,10 +2,12 @@
 
 use alloc::sync::Arc;
 
+use crate::base::sync::UnsafeCell;
 use crate::base::sync::testing::{model, thread};
 use crate::tests::world::{LAYOUT, PAGE_SIZE};
 use crate::{
-    AllocError, Budget, BudgetOptions, BudgetRef, Heap, LimitBelowUse, Limits, Options, Resource, SimulatedPlatform,
+    AllocError, Budget, BudgetOptions, BudgetRef, Heap, LimitBelowUse, Limits, Options, Refusal, Resource,
+    SimulatedPlatform,
 };
 
 const RESOURCE: Resource = Resource::Physical;
@@ -115,5 +117,58 @@ fn two_heaps_share_a_page() {
         assert_eq!((used(&tenant), tenant.usage(Resource::Virtual).used), (spans, spans));
         drop((first, second));
         assert_eq!((used(&tenant), tenant.usage(Resource::Virtual).used), (0, 0));
+    });
+}
+
+/// What only a hook touches: loom sees two at a time, or one that does not see what the last one did.
+struct Calls(UnsafeCell<usize>);
+
+// SAFETY: only the hook touches the cell, and hooks come one after another: that this is so is what the model checks.
+unsafe impl Sync for Calls {}
+// SAFETY: as above.
+unsafe impl Send for Calls {}
+
+/// Two tenants meet the limit of their process, whose hook makes room for whoever calls it. It runs for one of them at a time,
+/// and each run sees what the last one did.
+///
+/// Seen to fail: with a relaxed swap in `call_hook` and with a relaxed store in `Hooked::drop` (the second run does not see the
+/// first), and when `call_hook` loads and stores (both run at once).
+#[test]
+fn the_hook_of_the_node_above_runs_for_one_tenant_at_a_time() {
+    model(|| {
+        let calls = Arc::new(Calls(UnsafeCell::new(0)));
+        let hook = {
+            let calls = Arc::clone(&calls);
+            move |refusal: &Refusal<'_>| {
+                // SAFETY: see `Calls`.
+                let called = calls.0.with(|calls| unsafe { *calls }) + 1;
+                refusal.node.set_hard(refusal.resource, called * refusal.wanted).expect("the limit is raised");
+                // The last thing: the fence of `set_hard` would hand over what came before it.
+                // SAFETY: as above.
+                calls.0.with_mut(|calls| unsafe { *calls = called });
+            }
+        };
+        let options = BudgetOptions::new(0).physical_bytes(Limits::hard(0)).on_limit(Arc::new(hook));
+        let process: BudgetRef = Arc::new(Budget::new(options)).into();
+        let meet = |tenant: &BudgetRef| {
+            let called = match tenant.charge(RESOURCE, 1) {
+                Err(refused) => {
+                    assert_eq!((refused.node(), refused.level()), (0, 1));
+                    tenant.call_hook(refused, 1)
+                }
+                Ok(charge) => return (false, Some(charge)),
+            };
+            (called, if called { tenant.charge(RESOURCE, 1).ok() } else { None })
+        };
+        let (first, second) = (child(&process, Limits::UNLIMITED), child(&process, Limits::UNLIMITED));
+        let other = thread::spawn(move || (meet(&second), second));
+        let mine = meet(&first);
+        let (theirs, _second) = other.join().expect("it does not panic");
+        let called = usize::from(mine.0) + usize::from(theirs.0);
+        // SAFETY: both threads are through.
+        assert_eq!(calls.0.with(|calls| unsafe { *calls }), called, "each call ran");
+        let made = usize::from(mine.1.is_some()) + usize::from(theirs.1.is_some());
+        assert!((1..=2).contains(&called) && made >= 1, "{called} calls made room for {made}");
+        assert_eq!(used(&process), made);
     });
 }

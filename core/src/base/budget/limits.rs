@@ -120,6 +120,11 @@ impl BudgetOptions {
     /// The same with a hook that is called once for each allocation that fails for one of this node's hard limits, after the heap
     /// has given back what it holds without need. It may free, or raise the limit; the allocation is then tried once more.
     ///
+    /// Whose limit was met, and no other, is called, be it the heap's own node or one above it: an allocation calls one hook at the
+    /// most, and if it then meets the limit of another node, it fails. So the hook of a process sees allocations of all tenants;
+    /// heaps besides the one that allocates have given nothing back for it yet ([`Heap::purge`](crate::Heap::purge), which it may
+    /// call, is how).
+    ///
     /// It runs on the allocating thread, with no lock held. An allocation within it that meets the same node's limit fails at
     /// once, without a further call, as does one of another thread meanwhile. A panic goes through to the caller of the
     /// allocation; heap and node are as if the allocation had failed.
