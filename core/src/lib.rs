@@ -16,7 +16,7 @@
 //! # let mut options = meshheap::Options::default();
 //! # options.arena_bytes = 1 << 20;
 //! # let new_heap = || Heap::with_options(&platform, options);
-//! let heap = new_heap()?; // with `meshheap-linux`: Heap::new(LinuxPlatform::new())?
+//! let heap = new_heap()?; // with `meshheap-linux`: Heap::new(HybridPlatform::new())?
 //! let mut local = heap.local();
 //! let layout = Layout::new::<[u64; 8]>();
 //! let object = local.alloc(layout)?;
@@ -73,6 +73,25 @@
 //! 3. Without a lock: live objects are copied to the same offsets of the keeper's page, and the source's addresses are
 //!    aliased to it. Under the lock, the source is linked as an alias, with the slots that are live by then.
 //! 4. The source's own backing page is purged. Its objects are where they were, on another physical page.
+//!
+//! # When something is wrong
+//!
+//! | what | what comes of it |
+//! |---|---|
+//! | no memory, no room in a budget, a refused call of the platform | an [`AllocError`] that says which; objects and heap are as before |
+//! | a limit below what is in use | [`LimitBelowUse`] with the bytes; it holds all the same, so that nothing is charged until enough came back |
+//! | a node's hook that allocates | works as long as there is room; at the same node's limit it fails without another call |
+//! | a node's hook that panics | the panic comes through the allocation, and the heap is whole |
+//! | a node that its owner drops while it is charged | lives on, limits and all, until the last heap, child or [`Charge`] is gone |
+//! | a handle that is used after its heap | over `&Heap` it does not compile, over `Arc` it keeps the heap, over a [`HeapCell`] it gets [`CellError::Stale`] |
+//! | a pointer that is used after its heap was reset | [`MisuseKind::Stale`], if it was [`Stamped`] |
+//! | a walk beside allocations, or one that allocates and frees itself | tells each object that lives throughout once ([`Heap::objects`]) |
+//! | another heap's pointer, or nobody's | [`MisuseKind::NotOurs`] from `free`, `usable_size`, `object_at` and `pin`; `Heap::dealloc` counts and reports it |
+//! | a pointer into an object, a second free, a wrong layout | [`MisuseKind::Interior`], [`MisuseKind::DoubleFree`], [`MisuseKind::WrongLayout`]: at once by the heap's own calls, by a local heap's when the slot is released at the latest |
+//! | marks of another heap | `sweep_unmarked` panics before anything is freed |
+//!
+//! Reports without a caller to return them to go to [`Options::on_misuse`] and count in [`Statistics::misuses`]. `unsafe` calls
+//! have contracts beyond this: `LocalHeap::dealloc`, the fastest, believes what it is told, and debug builds check it.
 //!
 //! # Where to read next
 //!

@@ -179,6 +179,52 @@ fn slots_that_wait_in_vectors_count_as_taken_until_they_are_flushed() {
 }
 
 #[test]
+fn after_flush_and_drain_a_slot_is_taken_iff_a_caller_holds_it() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 64);
+    let mut locals = [heap.local(), heap.local()];
+    let objects: Vec<_> = (0..8 * SLOTS).map(|_| locals[0].alloc(LAYOUT).expect("the arena has room")).collect();
+    let (kept, dead) = objects.split_at(3);
+    // SAFETY: each object is live and is not used afterwards.
+    dead.iter().for_each(|&object| unsafe { locals[1].dealloc(object, LAYOUT) });
+    locals.iter_mut().for_each(meshheap::LocalHeap::flush);
+    let is_taken = |object| heap.object_at(object).is_ok_and(|found| found.is_taken);
+    assert!(dead.iter().any(|&object| is_taken(object)), "slots wait in the depot");
+    heap.drain_depots();
+    assert!(kept.iter().all(|&object| is_taken(object)) && !dead.iter().any(|&object| is_taken(object)));
+    assert_eq!(heap.objects().count(), kept.len());
+    heap.check_invariants();
+}
+
+#[test]
+fn a_slots_size_is_known_from_any_of_its_bytes_and_serves_as_the_layout() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = heap_of(&platform, 4 << 20);
+    let mut local = heap.local();
+    for size in SIZES {
+        let object = local.alloc(layout(size)).expect("the arena has room");
+        let usable = heap.usable_size(object).expect("live");
+        let is_large = heap.object_at(object).expect("live").is_large;
+        for offset in [0, size / 2, size - 1] {
+            // SAFETY: the pointer stays within the object.
+            let inner = unsafe { object.add(offset) };
+            assert_eq!(heap.slot_size_at(inner), (!is_large).then_some(usable), "{size} at {offset}");
+        }
+        let Some(slot) = heap.slot_size_at(object) else { continue };
+        let slot = Layout::from_size_align(slot, 16).expect("valid");
+        // SAFETY: the object is live, and its slot's layout is of its class.
+        let object = unsafe { local.realloc(object, slot, slot.size()) }.expect("it stays");
+        // SAFETY: as above; it is not used afterwards.
+        unsafe { local.dealloc(object, slot) };
+    }
+    let foreign = NonNull::from(&mut [0_u8; 64]).cast::<u8>();
+    assert_eq!(heap.slot_size_at(foreign), None);
+    drop(local);
+    heap.drain_depots();
+    assert!(heap.objects().all(|object| object.is_large) && heap.statistics().misuses == 0);
+}
+
+#[test]
 fn classes_tell_what_each_holds() {
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, 64);

@@ -142,7 +142,7 @@ impl<P: Platform> Heap<P> {
     /// Every taken slot and every large object, in address order, by the addresses that callers hold.
     ///
     /// Slots that wait in local heaps and depots count as taken: flush the local heaps ([`crate::LocalHeap::flush`]) and
-    /// then [`Heap::purge`] first, where that matters.
+    /// then [`Heap::drain_depots`] first, where that matters.
     ///
     /// One span at a time is looked at under its class's lock, and no lock is held between the calls of `next`: the heap may
     /// be used meanwhile, by the caller as well. An object that lives through the whole walk is told once; one that comes or

@@ -29,7 +29,7 @@ use crate::base::budget::{Budget, BudgetRef};
 use crate::base::config::MIN_ALIGN;
 use crate::base::error::{AllocError, Misuse, MisuseKind, PlatformError};
 use crate::base::units::SizeClass;
-use crate::ds::size_class::{of_layout, of_size};
+use crate::ds::size_class::{SIZES, of_layout, of_size};
 use crate::heap::relief::with_relief;
 use crate::local_heap::LocalHeap;
 use crate::mesh::pair::Writers;
@@ -293,6 +293,21 @@ impl<P: Platform> Heap<P> {
         })
     }
 
+    /// Bytes of each slot of the span that `pointer` points into, wherever in a slot; none if it points into a large object, or to
+    /// nothing of this heap. One byte of the page map is read, and nothing else is checked.
+    ///
+    /// For the address of a live small object that is its usable size, for which C libraries ask their allocator at each call; and
+    /// whoever does not know the object's layout may free and resize it as one of this size, aligned to 16, which is faster than
+    /// [`LocalHeap::free`], and checks less.
+    #[inline]
+    pub fn slot_size_at(&self, pointer: NonNull<u8>) -> Option<usize> {
+        let map = self.arena.map();
+        match map.kind(map.page_of(pointer)?) {
+            PageKind::Small(class) => Some(SIZES[class.index()] as usize),
+            PageKind::LargeHead | PageKind::LargeTail | PageKind::Free => None,
+        }
+    }
+
     /// [`Heap::usable_size`] for an object that the caller knows to be live: no lock for a small one, and a free slot counts as
     /// live.
     ///
@@ -387,6 +402,16 @@ impl<P: Platform> Heap<P> {
         self.arena.retry_parted();
         let pages = self.arena.hollow_all()? + self.arena.purge(u32::MAX)?;
         Ok(pages as usize * self.arena.map().page_size())
+    }
+
+    /// Gives the slots that wait in depots back to their spans, which takes no call of the system but for spans that become empty. When
+    /// every local heap was flushed before ([`LocalHeap::flush`]), a slot is then taken if and only if a caller holds it, until the
+    /// next allocation or free: what a collector wants before it marks by [`Heap::object_at`] or walks [`Heap::objects`].
+    /// [`Heap::sweep`], [`Heap::purge`] and [`Heap::leaks`] do it themselves.
+    ///
+    /// O(slots that wait).
+    pub fn drain_depots(&self) {
+        self.arena.drain_all();
     }
 
     /// Changes how many mappings meshing may use beyond the first. Mappings in use above it stay until their objects die.
