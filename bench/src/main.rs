@@ -60,6 +60,9 @@ enum Command {
     /// What `fastpath` runs under callgrind
     #[command(hide = true)]
     FastpathLoop(fastpath::LoopArgs),
+    /// One measurement of `faults`, without a budget
+    #[command(hide = true)]
+    FaultsTouch(faults::TouchArgs),
 }
 
 fn main() -> ExitCode {
@@ -85,5 +88,6 @@ fn run(command: &Command) -> anyhow::Result<Option<Report>> {
         Command::Comeback(args) => comeback::run(args).map(Some),
         Command::Compare(args) => compare::run(args).map(Some),
         Command::FastpathLoop(args) => fastpath::run_loop(args).map(|()| None),
+        Command::FaultsTouch(args) => faults::run_touch(args).map(|()| None),
     }
 }

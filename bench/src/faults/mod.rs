@@ -6,8 +6,12 @@
 //! Objects are a page each, so that every fault is charged by itself, twice: the worst there is. With objects of 64 bytes a charge
 //! serves a span.
 //!
+//! With `--compiled-out`, also against the same program without any code for budgets: both as processes of their own, in turns, with
+//! the spread of each.
+//!
 //! And what a pair of `alloc` and `dealloc` costs that counts every byte.
 
+mod compiled_out;
 mod pairs;
 mod touch;
 
@@ -17,6 +21,7 @@ use serde::Serialize;
 
 use crate::measure::{median, progress};
 use crate::report::{Report, judged_cell, table};
+pub(crate) use compiled_out::{TouchArgs, run_touch};
 use touch::touch;
 
 /// The most that counting every byte may add to a pair, in nanoseconds.
@@ -30,6 +35,9 @@ pub(crate) struct Args {
     /// Bytes that each thread touches in a round, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 32)]
     mib: usize,
+    /// Compares heaps without a budget with a build that has no code for budgets, too; the first time, it is built
+    #[arg(long)]
+    compiled_out: bool,
 }
 
 /// What the heaps are charged to.
@@ -62,6 +70,9 @@ struct Row {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
     let mut report = Report::new("faults");
     add_faults(&mut report, args)?;
+    if args.compiled_out {
+        compiled_out::add(&mut report, args)?;
+    }
     add_pairs(&mut report, args)?;
     Ok(report)
 }

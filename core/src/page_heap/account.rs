@@ -1,6 +1,6 @@
 //! What a heap's pages are charged to its budget: before they are handed out, and until they are given back.
 
-use crate::base::budget::{Budget, BudgetRef, OverBudget, Resource};
+use crate::base::budget::{self, Budget, BudgetRef, OverBudget, Resource};
 
 /// I8: a heap charges its budget the bytes of its spans and large objects, and those that they and dirty free pages hold. Both
 /// are counted without a budget, too. Guarded by the page-heap lock.
@@ -21,13 +21,17 @@ impl Account {
         Self { budget, page_size, in_use: 0, held: 0 }
     }
 
+    fn budget(&self) -> Option<&Budget> {
+        self.budget.as_deref().filter(|_| budget::IS_COMPILED_IN)
+    }
+
     fn charge(&self, resource: Resource, pages: u32) -> Result<(), OverBudget> {
-        let Some(budget) = &self.budget else { return Ok(()) };
+        let Some(budget) = self.budget() else { return Ok(()) };
         budget.charge_bytes(resource, pages as usize * self.page_size)
     }
 
     fn uncharge(&self, resource: Resource, pages: u32) {
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = self.budget() {
             budget.uncharge_bytes(resource, pages as usize * self.page_size);
         }
     }
@@ -60,7 +64,7 @@ impl Account {
 
     /// Whether more than a soft limit is held, so that pages are better given back than kept for reuse.
     pub(super) fn is_pressed(&self) -> bool {
-        self.budget.as_deref().is_some_and(|budget: &Budget| budget.is_pressed(Resource::Physical))
+        self.budget().is_some_and(|budget| budget.is_pressed(Resource::Physical))
     }
 
     /// Pages in use, and pages that hold memory.

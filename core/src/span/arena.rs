@@ -3,7 +3,7 @@
 
 use core::ptr::NonNull;
 
-use crate::base::budget::{Budget, BudgetRef, Resource};
+use crate::base::budget::{self, Budget, BudgetRef, Resource};
 use crate::base::config::{
     ARENA_ALIGN, CLASS_COUNT, DEFAULT_ARENA_BYTES, DEFAULT_LOCAL_HEAP_BYTES, MAPPING_BUDGET_PART, MAX_PAGE_SIZE,
     MAX_SMALL_ALIGN, METADATA_POOL_MIN_BYTES, METADATA_POOL_MIN_BYTES_HELD, METADATA_POOL_PART,
@@ -202,7 +202,7 @@ impl<P: Platform> Arena<P> {
 
     /// What memory is charged to.
     pub(crate) fn budget(&self) -> Option<&Budget> {
-        self.budget.as_deref()
+        self.budget.as_deref().filter(|_| budget::IS_COMPILED_IN)
     }
 
     /// Charges `bytes` of objects, before they are handed out.

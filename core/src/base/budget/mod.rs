@@ -26,6 +26,10 @@ use counter::Counter;
 pub use limits::{BudgetOptions, Limits, Resource, Usage};
 pub use shared::{BudgetRef, Charge, LimitHook};
 
+/// False in a build that is there to measure what budgets cost those who have none: `--cfg meshheap_without_budgets`. Its heaps
+/// charge nothing.
+pub(crate) const IS_COMPILED_IN: bool = !cfg!(meshheap_without_budgets);
+
 /// Which node of a tree of budgets refused a charge, and of what. As small as other errors: what an allocation returns fits into
 /// two registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
