@@ -53,11 +53,12 @@ fn script() -> Vec<Op> {
 }
 
 /// Runs the script with call number `n` of `operation` failing. Returns whether there was such a call.
-fn run_with_failure(is_private: bool, operation: Operation, n: usize) -> bool {
+fn run_with_failure((is_private, mappings): (bool, Option<usize>), operation: Operation, n: usize) -> bool {
     let platform = platform(is_private);
     platform.fail_nth(operation, n);
     let made = {
-        let Ok(heap) = Heap::with_options(&platform, options()) else {
+        let options = Options { mapping_budget: mappings, ..options() };
+        let Ok(heap) = Heap::with_options(&platform, options) else {
             assert_eq!(operation, Operation::Reserve, "only a refused reservation ends in no heap");
             assert_eq!(platform.reserved_bytes(), 0, "I9: what was reserved before was given back");
             return true;
@@ -77,6 +78,7 @@ fn run_with_failure(is_private: bool, operation: Operation, n: usize) -> bool {
         heap.check_invariants();
         let statistics = heap.statistics();
         assert_eq!((statistics.taken_bytes, statistics.aliased_bytes, statistics.dirty_bytes), (0, 0, 0));
+        assert_eq!((statistics.mappings, platform.mappings()), (0, 0), "{is_private} {mappings:?} {operation:?} {n}: all mappings came back");
         made
     };
     assert_eq!(platform.reserved_bytes(), 0, "I9");
@@ -87,8 +89,11 @@ fn run_with_failure(is_private: bool, operation: Operation, n: usize) -> bool {
 fn each_call_of_the_platform_may_fail_at_any_time() {
     let operations = OPERATIONS.map(|operation| (false, operation));
     for (is_private, operation) in operations.into_iter().chain(PRIVATE_OPERATIONS.map(|operation| (true, operation))) {
-        let calls = (1..).take_while(|&n| run_with_failure(is_private, operation, n)).count();
-        assert!(calls > 0, "the script never made the platform {operation:?}");
+        // With few mappings, rows of spans are meshed.
+        for mappings in [None, Some(5)] {
+            let calls = (1..).take_while(|&n| run_with_failure((is_private, mappings), operation, n)).count();
+            assert!(calls > 0, "the script never made the platform {operation:?}");
+        }
     }
 }
 

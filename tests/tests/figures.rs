@@ -187,6 +187,10 @@ fn metadata_does_not_grow_with_time() {
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, 4096);
     let layouts = [16, 64, 200, 640, 2000].map(|size| Layout::from_size_align(size, 16).expect("valid"));
+    // Tables are as long as the arena was ever used: further than by what follows, wherever that lies.
+    let smallest =
+        (0..1500 * PAGE / 16).map(|_| heap.alloc(layouts[0]).expect("the arena has room")).collect::<Vec<_>>();
+    smallest.into_iter().for_each(|object| free(&heap, object));
     let mut lasting: Vec<_> = (0..4).map(|_| heap.local()).collect();
     let mut metadata = Vec::new();
     for _ in 0..100 {
@@ -209,7 +213,8 @@ fn metadata_does_not_grow_with_time() {
         }
         metadata.push(heap.statistics().metadata_bytes);
     }
-    assert_eq!(metadata[10], metadata[99], "{metadata:?}");
+    // How many vectors are in use at a time is chance, so the pool may still take a step or two. What is lost in each round shows.
+    assert!(metadata[99] <= metadata[10] + 2 * PAGE, "{metadata:?}");
     drop(lasting);
     heap.check_invariants();
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-use crate::base::units::{PageIndex, PageRun, SizeClass};
+use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
 use crate::heap::Heap;
 use crate::page_heap::page_map::Place;
 use crate::page_heap::{Content, PageKind, PageRecord};
@@ -49,12 +49,15 @@ impl<P: Platform> Heap<P> {
         let sums = (found.in_use, found.clean, found.dirty, found.parted.len());
         let counted = (counts.in_use, counts.clean, counts.dirty, counts.parted as usize);
         assert_eq!(sums, counted, "I1: every page is counted once");
+        let private = self.arena().facts().private_until_shared;
         for page in (0..counts.frontier).map(PageIndex::new) {
             let counted = pages.mappings_mut().is_apart(page);
             let shown = found.aliased.contains(&page.get()) || found.parted.contains(&page.get());
             // A keeper's pages may be shared among private ones.
-            let shared = counted && self.arena().facts().private_until_shared && found.in_spans(page);
+            let shared = counted && private && found.in_spans(page);
             assert!(counted == shown || shared, "I7: {page:?} is counted as what it is");
+            let one = PageRun::new(page, 1);
+            assert!(counted || !private || self.platform().is_private(one), "I7: what {page:?} shows is counted");
         }
         let aliased = u32::try_from(found.aliased.len()).expect("pages are counted in 32 bits");
         assert_eq!(aliased, counts.aliased, "I7: aliased pages are counted");
@@ -148,7 +151,7 @@ impl<P: Platform> Heap<P> {
         let map = self.arena().map();
         let words = self.arena().cut(class).words();
         let guard = self.arena().class(class);
-        let (mut taken, mut alias_count, mut hollow_pages) = (0, 0, 0);
+        let (mut taken, mut alias_count, mut groups, mut hollow_pages) = (0, 0, 0, 0);
         let mut linked = BTreeSet::new();
         for &head in heads {
             taken += self.own(head, words).iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
@@ -157,6 +160,7 @@ impl<P: Platform> Heap<P> {
                 continue;
             };
             hollow_pages += self.check_hollow(&guard.spans, head);
+            groups += u32::from(keeper.aliases != PageLink::NONE);
             let mut union = self.own(head, words);
             // SAFETY: the class lock is held.
             for (alias, record) in unsafe { aliases(map, keeper.aliases) } {
@@ -178,11 +182,19 @@ impl<P: Platform> Heap<P> {
         assert_eq!(counts.taken, taken, "I3: taken slots of {class:?} are counted");
         assert_eq!(counts.hollow_pages, hollow_pages, "I3: pages of {class:?} without memory are counted");
         assert_eq!(counts.spans as usize, heads.len(), "I1: spans of {class:?} are counted");
+        assert_eq!(counts.groups, groups, "I2: keepers of {class:?} with aliases are counted");
         assert_eq!((counts.aliases as usize, linked.len()), (alias_count, alias_count), "I2: aliases are linked once");
-        let listed = guard.spans.check_lists(map);
-        let partial =
-            heads.iter().filter(|&&head| guard.spans.keeper(map, head).is_some_and(|k| k.place.list().is_some()));
-        assert_eq!(listed, partial.count(), "I1: each partial span of {class:?} is on one list");
+        self.check_listed(class, &guard.spans, heads);
+    }
+
+    /// I1: lists hold the partial spans and none besides.
+    fn check_listed(&self, class: SizeClass, spans: &ClassSpans, heads: &[PageIndex]) {
+        let map = self.arena().map();
+        let keepers = || heads.iter().filter_map(|&head| spans.keeper(map, head));
+        let partial = keepers().filter(|keeper| keeper.place.list().is_some()).count();
+        assert_eq!(spans.check_lists(map), partial, "I1: each partial span of {class:?} is on one list");
+        let empty = keepers().filter(|keeper| keeper.live == 0).count();
+        assert_eq!(spans.empty() as usize, empty, "I1: empty spans of {class:?} are counted");
     }
 
     /// How many pages of the span at `head` hold no memory. None of them has a taken slot.
@@ -200,7 +212,7 @@ impl<P: Platform> Heap<P> {
         let slots = self.arena().cut(class).slots;
         assert_ne!(place, Place::BUSY, "I1: no mesh is at work on {head:?}");
         assert_eq!(place == Place::FULL, u32::from(live) == slots, "I1: exactly full spans are on no list: {head:?}");
-        assert!(live > 0 || slots == 1, "I1: the empty span at {head:?} was given back");
+        assert!(live > 0 || place.list() == Some(0), "I1: the empty span at {head:?} is kept for the next claim");
     }
 
     fn own(&self, head: PageIndex, words: usize) -> [u64; MAX_WORDS] {

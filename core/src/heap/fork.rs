@@ -24,6 +24,12 @@ impl<P: Platform> Heap<P> {
         self.platform().freeze()
     }
 
+    /// Whether a fork took meshed pages apart which no pass has laid together again. They take memory of their own as they are written
+    /// to, which [`Heap::statistics`] does not know of.
+    pub fn has_to_thaw(&self) -> bool {
+        self.pass.has_to_thaw() && self.arena().page_heap().mappings().in_use() > 0
+    }
+
     /// After a fork, in the parent and in the child. In the child, local heaps of threads that are gone keep what they had:
     /// at most [`Options::local_heap_bytes`](crate::Options::local_heap_bytes) each.
     ///

@@ -3,7 +3,7 @@
 use crate::base::config::{CLASS_COUNT, MAX_MESH_SLOTS};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::heap::Heap;
-use crate::mesh::pair::candidate;
+use crate::mesh::row::candidate;
 use crate::page_heap::PageKind;
 use crate::platform::Platform;
 use crate::span::arena::class_number;

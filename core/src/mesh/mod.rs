@@ -9,5 +9,9 @@ pub(crate) mod grouping;
 pub(crate) mod pair;
 pub(crate) mod pass;
 pub(crate) mod plan;
+mod round;
+pub(crate) mod row;
+mod step;
+mod thaw;
 
 pub use budget::{MeshBudget, MeshStep, StepEnd};

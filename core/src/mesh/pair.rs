@@ -1,4 +1,4 @@
-//! The protocol that lays one span, the *source*, with its aliases, onto another, the *keeper*.
+//! The protocol that lays one span, the *source*, with its aliases, onto another, the *keeper*; or a row of spans onto another.
 //!
 //! ```text
 //!  class lock   hold both (Busy)        read bits         link                 read ..          settle both
@@ -10,6 +10,8 @@
 //! group (its aliases, then itself) moves for itself: its live slots are copied to the same offsets of the keeper, its
 //! addresses are aliased, and then it is linked to the keeper with the slots that are live *then*. When a call fails, what
 //! has moved stays moved and the rest stays with the source: nothing has to be undone.
+//!
+//! The spans of a row have no aliases, so they move in one piece.
 //!
 //! Beside threads that write, a member's addresses are read-only from before the copy until they show the keeper:
 //!
@@ -24,12 +26,12 @@
 //! them may hold it.
 
 use crate::base::error::PlatformError;
-use crate::base::units::{PageIndex, PageLink, PageRun, SizeClass};
-use crate::page_heap::PageRecord;
+use crate::base::units::{PageIndex, PageLink, PageRun};
+use crate::mesh::row::{MAX_SPANS, Row, candidate, is_candidate, join_neighbours};
 use crate::page_heap::mappings::Bound;
 use crate::platform::{Access, Platform};
 use crate::span::arena::{Arena, Class};
-use crate::span::bits::{GroupBits, MAX_WORDS, aliases, set_bits, union};
+use crate::span::bits::{GroupBits, MAX_WORDS, aliases, set_bits};
 use crate::span::class_spans::slot_address;
 use crate::span::emptied::Emptied;
 
@@ -57,16 +59,18 @@ pub(crate) enum Writers {
     Running,
 }
 
-/// One pair at work: both spans are held.
-struct Pair<'a, P: Platform> {
-    arena: &'a Arena<P>,
-    class: SizeClass,
-    keeper: PageIndex,
-    source: PageIndex,
-    writers: Writers,
+/// The bitmaps of a row's spans.
+type RowBits = [GroupBits; MAX_SPANS];
+
+/// One pair at work: all spans of both rows are held.
+pub(super) struct Pair<'a, P: Platform> {
+    pub(super) arena: &'a Arena<P>,
+    pub(super) keeper: Row,
+    pub(super) source: Row,
+    pub(super) writers: Writers,
     /// Mappings that may still be added.
-    allowance: usize,
-    added: usize,
+    pub(super) allowance: usize,
+    pub(super) added: usize,
 }
 
 /// Lays the source onto the keeper, if they (still) fit. `allowance` bounds the mappings added.
@@ -76,13 +80,12 @@ struct Pair<'a, P: Platform> {
 /// included (see [`crate::Heap::mesh_at_safepoint`]); else the platform must have a write barrier. No other mesh may run.
 pub(crate) unsafe fn mesh<P: Platform>(
     arena: &Arena<P>,
-    class: SizeClass,
-    keeper: PageIndex,
-    source: PageIndex,
+    keeper: Row,
+    source: Row,
     allowance: usize,
     writers: Writers,
 ) -> Outcome {
-    let Some(mut pair) = Pair::hold(arena, class, keeper, source, allowance, writers) else {
+    let Some(mut pair) = Pair::hold(arena, keeper, source, allowance, writers) else {
         return Outcome::Stale;
     };
     // SAFETY: by the function's contract.
@@ -93,27 +96,19 @@ pub(crate) unsafe fn mesh<P: Platform>(
 
 impl<'a, P: Platform> Pair<'a, P> {
     /// Partial -> Busy for both, if they fit.
-    fn hold(
-        arena: &'a Arena<P>,
-        class: SizeClass,
-        keeper: PageIndex,
-        source: PageIndex,
-        allowance: usize,
-        writers: Writers,
-    ) -> Option<Self> {
-        let mut guard = arena.class(class);
-        let keeper_bits = candidate(arena, &guard, class, keeper)?;
-        let source_bits = candidate(arena, &guard, class, source)?;
-        let overlap = keeper_bits.iter().zip(&source_bits).any(|(a, b)| a & b != 0);
-        if overlap || keeper == source || !may_mesh(arena, &guard, class, keeper, source) {
+    fn hold(arena: &'a Arena<P>, keeper: Row, source: Row, allowance: usize, writers: Writers) -> Option<Self> {
+        let mut guard = arena.class(keeper.class);
+        if keeper == source
+            || !keeper.heads(arena).zip(source.heads(arena)).all(|pair| may_mesh(arena, &guard, keeper, pair))
+        {
             return None;
         }
         // Memory that the budget has no room for is not worth it.
-        arena.fill_hollow(&mut guard, &[keeper, source]).ok()?;
-        for span in [keeper, source] {
+        arena.fill_hollow(&mut guard, keeper.heads(arena).chain(source.heads(arena))).ok()?;
+        for span in keeper.heads(arena).chain(source.heads(arena)) {
             guard.spans.hold(arena.map(), span);
         }
-        Some(Self { arena, class, keeper, source, writers, allowance, added: 0 })
+        Some(Self { arena, keeper, source, writers, allowance, added: 0 })
     }
 
     /// Moves the source's aliases one by one, then the source itself.
@@ -131,69 +126,68 @@ impl<'a, P: Platform> Pair<'a, P> {
             if let Err(outcome) = unsafe { self.move_addresses(alias) } {
                 return outcome;
             }
-            self.arena.class(self.class).spans.link_member(self.arena.map(), alias, self.source, self.keeper, false);
+            {
+                let mut guard = self.arena.class(self.keeper.class);
+                guard.spans.link_member(self.arena.map(), alias, self.source.head, self.keeper.head, false);
+            }
+            join_neighbours(self.arena, Row::single(self.keeper.class, alias));
         }
-        if self.own_bits(self.source).iter().all(|&bits| bits == 0) {
+        if self.live_slots(self.source).iter().flatten().all(|&bits| bits == 0) {
             // Nothing of its own is left, so there is nothing to show: `settle` frees its pages.
             return Outcome::Meshed { mappings: self.added };
         }
         // SAFETY: by the function's contract.
-        if let Err(outcome) = unsafe { self.move_addresses(self.source) } {
+        if let Err(outcome) = unsafe { self.move_addresses(self.source.head) } {
             return outcome;
         }
-        let run = self.run(self.source);
+        let run = self.source.run(self.arena);
         // SAFETY: the source's addresses show the keeper's pages now, as do those of its former aliases (I6).
         let purged = unsafe { self.arena.platform().purge(run) };
-        {
-            let mut guard = self.arena.class(self.class);
-            guard.spans.link_member(self.arena.map(), self.source, self.source, self.keeper, purged.is_err());
-            self.arena.page_heap().note_alias(run, purged.is_err());
-        }
+        self.link_source(purged.is_err());
+        join_neighbours(self.arena, self.source);
         purged.map_or_else(Outcome::Refused, |()| Outcome::Meshed { mappings: self.added })
     }
 
-    /// The keeper's own aliases show its pages again.
+    /// Links each span of the source, which shows the keeper's, to its keeper. `dirty`: its own pages could not be purged.
+    fn link_source(&self, dirty: bool) {
+        let map = self.arena.map();
+        let mut guard = self.arena.class(self.keeper.class);
+        for (keeper, source) in self.keeper.heads(self.arena).zip(self.source.heads(self.arena)) {
+            guard.spans.link_member(map, source, source, keeper, dirty);
+        }
+        self.arena.page_heap().note_alias(self.source.run(self.arena), dirty);
+    }
+
+    /// Makes the keeper's pages such that other addresses can show them, if they are not: all at once, if none was so before.
     ///
     /// # Safety
     /// As for [`mesh`].
-    unsafe fn relay_aliases(&mut self) -> Outcome {
-        // SAFETY: by the function's contract.
-        if let Err(outcome) = unsafe { self.share_keeper() } {
-            return outcome;
-        }
-        // Bounded by the slots of a span. A busy keeper keeps its chain.
-        let mut next = self.first_alias();
-        while let Some(alias) = next {
-            if self.arena.platform().is_private(self.run(alias))
-                // SAFETY: by the function's contract. The alias's slots are free in the keeper's other members (I4).
-                && let Err(outcome) = unsafe { self.move_addresses(alias) }
-            {
-                return outcome;
-            }
-            next = self.alias_after(alias);
-        }
-        Outcome::Meshed { mappings: self.added }
-    }
-
-    fn alias_after(&self, alias: PageIndex) -> Option<PageIndex> {
-        let _guard = self.arena.class(self.class);
-        // SAFETY: the class lock is held.
-        match unsafe { self.arena.map().record(alias) } {
-            PageRecord::Alias { next, .. } => next.get(),
-            _ => None,
-        }
-    }
-
-    /// Makes the keeper's pages such that other addresses can show them, if they are not.
-    ///
-    /// # Safety
-    /// As for [`mesh`].
-    unsafe fn share_keeper(&mut self) -> Result<(), Outcome> {
-        let run = self.run(self.keeper);
-        if !self.arena.platform().is_private(run) {
+    pub(super) unsafe fn share_keeper(&mut self) -> Result<(), Outcome> {
+        let span = |head| Row::single(self.keeper.class, head).run(self.arena);
+        let is_own = |run| {
+            // Spans that were shared before a fork are counted already.
+            self.arena.platform().is_private(run) && !self.arena.page_heap().is_apart(run)
+        };
+        if self.keeper.heads(self.arena).map(span).all(is_own) {
+            // SAFETY: by the function's contract.
+            unsafe { self.share(self.keeper.run(self.arena)) }?;
+            join_neighbours(self.arena, self.keeper);
             return Ok(());
         }
-        // Those of a keeper that was shared before a fork are counted already.
+        for head in self.keeper.heads(self.arena) {
+            let run = Row::single(self.keeper.class, head).run(self.arena);
+            if self.arena.platform().is_private(run) {
+                // SAFETY: by the function's contract.
+                unsafe { self.share(run) }?;
+                join_neighbours(self.arena, Row::single(self.keeper.class, head));
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`mesh`].
+    unsafe fn share(&mut self, run: PageRun) -> Result<(), Outcome> {
         let was_apart = self.arena.page_heap().is_apart(run);
         let added = self.count_mapping(run)?;
         let share = || {
@@ -225,30 +219,32 @@ impl<'a, P: Platform> Pair<'a, P> {
         self.added += added;
     }
 
-    fn first_alias(&self) -> Option<PageIndex> {
-        let guard = self.arena.class(self.class);
-        let source = guard.spans.keeper(self.arena.map(), self.source).expect("a busy span stays a keeper");
+    pub(super) fn first_alias(&self) -> Option<PageIndex> {
+        let guard = self.arena.class(self.keeper.class);
+        let source = guard.spans.keeper(self.arena.map(), self.source.head).expect("a busy span stays a keeper");
         source.aliases.get()
     }
 
-    fn run(&self, head: PageIndex) -> PageRun {
-        PageRun::new(head, self.arena.cut(self.class).pages)
+    /// The spans that move together with `member`: the source's, or an alias alone.
+    fn moving(&self, member: PageIndex) -> Row {
+        if member == self.source.head { self.source } else { Row::single(self.keeper.class, member) }
     }
 
     /// Copies the live slots of `member` to the keeper's pages and makes the member's addresses show these.
     ///
     /// # Safety
     /// As for [`mesh`].
-    unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
-        let run = self.run(member);
-        // What is moved out of its own pages becomes an alias by it; everything else is one.
-        let was_alias = member != self.source;
+    pub(super) unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
+        let row = self.moving(member);
+        let run = row.run(self.arena);
+        // An alias, or a keeper whose pages are shared, is counted already.
+        let was_apart = self.arena.page_heap().is_apart(run);
         let added = self.count_mapping(run)?;
         // Slots that are released from here on are copied for nothing; none is claimed.
-        let bits = self.own_bits(member);
+        let bits = self.live_slots(row);
         // SAFETY: the bits were just read; the rest is the function's contract.
-        if let Err(error) = unsafe { self.copy_and_alias(member, run, &bits) } {
-            if !was_alias {
+        if let Err(error) = unsafe { self.copy_and_alias(row, &bits) } {
+            if !was_apart {
                 self.arena.page_heap().mappings_mut().remove(run);
             }
             return Err(Outcome::Refused(error));
@@ -258,13 +254,16 @@ impl<'a, P: Platform> Pair<'a, P> {
     }
 
     /// # Safety
-    /// As for [`mesh`]; `bits` must hold all live slots of `member`, whose pages are `run`.
-    unsafe fn copy_and_alias(&self, member: PageIndex, run: PageRun, bits: &GroupBits) -> Result<(), PlatformError> {
+    /// As for [`mesh`]; `bits` must hold all live slots of `members`.
+    unsafe fn copy_and_alias(&self, members: Row, bits: &RowBits) -> Result<(), PlatformError> {
+        let run = members.run(self.arena);
         let copy_and_alias = || {
-            // SAFETY: by the function's contract, or by the barrier, nobody writes to the member's objects meanwhile.
-            unsafe { self.copy_live_slots(member, bits) };
-            // SAFETY: the member's live slots were just copied to the keeper's pages (I5), which show their own memory.
-            unsafe { self.arena.platform().alias(run, self.keeper) }
+            for ((member, keeper), bits) in members.heads(self.arena).zip(self.keeper.heads(self.arena)).zip(bits) {
+                // SAFETY: by the function's contract, or by the barrier, nobody writes to the member's objects meanwhile.
+                unsafe { self.copy_live_slots(member, keeper, bits) };
+            }
+            // SAFETY: the members' live slots were just copied to the keeper's pages (I5), which show their own memory.
+            unsafe { self.arena.platform().alias(run, self.keeper.head) }
         };
         // SAFETY: `alias` allows writes again.
         unsafe { self.behind_barrier(run, copy_and_alias) }
@@ -295,12 +294,12 @@ impl<'a, P: Platform> Pair<'a, P> {
 
     /// # Safety
     /// As for [`Pair::copy_and_alias`].
-    unsafe fn copy_live_slots(&self, member: PageIndex, bits: &GroupBits) {
-        let (map, cut) = (self.arena.map(), self.arena.cut(self.class));
+    unsafe fn copy_live_slots(&self, member: PageIndex, keeper: PageIndex, bits: &GroupBits) {
+        let (map, cut) = (self.arena.map(), self.arena.cut(self.keeper.class));
         for (word, &bits) in bits.iter().enumerate().take(cut.words()) {
             for bit in set_bits(bits) {
                 let slot = 64 * word as u32 + bit;
-                let (from, to) = (slot_address(map, cut, member, slot), slot_address(map, cut, self.keeper, slot));
+                let (from, to) = (slot_address(map, cut, member, slot), slot_address(map, cut, keeper, slot));
                 // SAFETY: both slots lie in spans of this class; the keeper's is free in its whole group (I4) and nobody
                 // claims from a busy span; the member's is stable by the function's contract.
                 unsafe { to.copy_from_nonoverlapping(from, cut.size as usize) };
@@ -308,97 +307,75 @@ impl<'a, P: Platform> Pair<'a, P> {
         }
     }
 
-    fn own_bits(&self, member: PageIndex) -> GroupBits {
-        let _guard = self.arena.class(self.class);
-        let words = self.arena.cut(self.class).words();
-        let mut bits = [0; MAX_WORDS];
-        for (word, bits) in bits.iter_mut().enumerate().take(words) {
-            // SAFETY: the class lock is held.
-            *bits = unsafe { self.arena.map().word(member, word) };
+    /// The slots that the spans of `row` have taken themselves.
+    fn live_slots(&self, row: Row) -> RowBits {
+        let _guard = self.arena.class(row.class);
+        let words = self.arena.cut(row.class).words();
+        let mut all = [[0; MAX_WORDS]; MAX_SPANS];
+        for (head, bits) in row.heads(self.arena).zip(&mut all) {
+            for (word, bits) in bits.iter_mut().enumerate().take(words) {
+                // SAFETY: the class lock is held.
+                *bits = unsafe { self.arena.map().word(head, word) };
+            }
         }
-        bits
+        all
     }
 
     /// Busy -> Partial, Full or free for the keeper, and for the source if it is a keeper still.
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         let map = self.arena.map();
-        let mut guard = self.arena.class(self.class);
-        let mut emptied = Emptied::new(self.arena.cut(self.class).pages);
-        guard.spans.settle(map, self.keeper, &mut emptied);
-        if guard.spans.keeper(map, self.source).is_some() {
-            guard.spans.settle(map, self.source, &mut emptied);
+        let mut guard = self.arena.class(self.keeper.class);
+        let mut emptied = Emptied::new(self.arena.cut(self.keeper.class).pages);
+        for keeper in self.keeper.heads(self.arena) {
+            guard.spans.settle(map, keeper, &mut emptied);
+        }
+        for source in self.source.heads(self.arena).filter(|_| self.source != self.keeper) {
+            if guard.spans.keeper(map, source).is_some() {
+                guard.spans.settle(map, source, &mut emptied);
+            }
         }
         self.arena.give_back(guard, emptied);
     }
 }
 
-/// Lays the members of the group at `head` together again, if they show memory of their own since a fork.
-///
-/// # Safety
-/// As for [`mesh`].
-pub(crate) unsafe fn thaw<P: Platform>(
-    arena: &Arena<P>,
-    class: SizeClass,
-    head: PageIndex,
-    allowance: usize,
-    writers: Writers,
-) -> Outcome {
-    {
-        let mut guard = arena.class(class);
-        let Some(keeper) = guard.spans.resting_keeper(arena.map(), head) else { return Outcome::Stale };
-        // SAFETY: the class lock is held.
-        let mut members =
-            core::iter::once(head).chain(unsafe { aliases(arena.map(), keeper.aliases) }.map(|(alias, _)| alias));
-        let pages = arena.cut(class).pages;
-        if keeper.aliases == PageLink::NONE
-            || !members.any(|page| arena.platform().is_private(PageRun::new(page, pages)))
-        {
-            return Outcome::Stale;
+/// Whether the two spans do not overlap, and no pin is in the way: the source's pages go, and a keeper's that are private until they
+/// are shared change once. Spans of rows have no aliases, other than a keeper's.
+fn may_mesh<P: Platform>(arena: &Arena<P>, guard: &Class, row: Row, (keeper, source): (PageIndex, PageIndex)) -> bool {
+    let bits = |head| candidate(arena, guard, row.class, head);
+    let run = |head| Row::single(row.class, head).run(arena);
+    let (Some(keeper_bits), Some(source_bits)) = (bits(keeper), bits(source)) else { return false };
+    // What moves as one shows private memory of its own that is counted in no mapping.
+    let own = || is_candidate(arena, guard, source, true) && !arena.page_heap().is_apart(run(source));
+    let may_move = row.spans == 1 || own();
+    let overlap = keeper_bits.iter().zip(&source_bits).any(|(a, b)| a & b != 0);
+    let keeper_changes = arena.platform().is_private(run(keeper));
+    let is_pinned = |head| arena.is_pinned(guard, row.class, head);
+    may_move && !overlap && !is_pinned(source) && (!keeper_changes || !is_pinned(keeper))
+}
+
+/// How much better the candidate stays where it is than another moves: by its aliases, which moving takes a call each, and then by
+/// its neighbours, if one is a keeper, too, and the two may lie in one mapping. More than any if it is pinned, and cannot move.
+pub(crate) fn worth_as_keeper<P: Platform>(arena: &Arena<P>, row: Row) -> usize {
+    let guard = arena.class(row.class);
+    let mut count = 0;
+    for head in row.heads(arena) {
+        let Some(keeper) = guard.spans.partial_keeper(arena.map(), head) else { return 0 };
+        if arena.is_pinned(&guard, row.class, head) {
+            return usize::MAX;
         }
-        if arena.is_pinned(&guard, class, head) || arena.fill_hollow(&mut guard, &[head]).is_err() {
-            return Outcome::Stale;
-        }
-        guard.spans.hold(arena.map(), head);
+        // SAFETY: the class lock is held until the iterator ends.
+        count += unsafe { aliases(arena.map(), keeper.aliases) }.count();
     }
-    let mut pair = Pair { arena, class, keeper: head, source: head, writers, allowance, added: 0 };
-    // SAFETY: by the function's contract.
-    let outcome = unsafe { pair.relay_aliases() };
-    pair.settle();
-    outcome
+    2 * count + usize::from(is_beside_keeper(arena, &guard, row))
 }
 
-/// The taken slots of the whole group at `head`, if it is a partial span of `class`.
-pub(crate) fn candidate<P: Platform>(
-    arena: &Arena<P>,
-    guard: &Class,
-    class: SizeClass,
-    head: PageIndex,
-) -> Option<GroupBits> {
-    let keeper = guard.spans.partial_keeper(arena.map(), head)?;
-    // SAFETY: `guard` shows that the class lock is held.
-    Some(unsafe { union(arena.map(), head, keeper.aliases, arena.cut(class).words()) })
-}
-
-/// Whether no pin is in the way: the source's pages go, and a keeper's that are private until they are shared change once.
-fn may_mesh<P: Platform>(
-    arena: &Arena<P>,
-    guard: &Class,
-    class: SizeClass,
-    keeper: PageIndex,
-    source: PageIndex,
-) -> bool {
-    let keeper_changes = arena.platform().is_private(PageRun::new(keeper, arena.cut(class).pages));
-    let is_pinned = |head| arena.is_pinned(guard, class, head);
-    !is_pinned(source) && (!keeper_changes || !is_pinned(keeper))
-}
-
-/// How many aliases the group at `head` has: what moving it costs. More than any if it is pinned, and cannot move.
-pub(crate) fn alias_count<P: Platform>(arena: &Arena<P>, class: SizeClass, head: PageIndex) -> usize {
-    let guard = arena.class(class);
-    let Some(keeper) = guard.spans.partial_keeper(arena.map(), head) else { return 0 };
-    if arena.is_pinned(&guard, class, head) {
-        return usize::MAX;
-    }
-    // SAFETY: the class lock is held until the iterator ends.
-    unsafe { aliases(arena.map(), keeper.aliases) }.count()
+fn is_beside_keeper<P: Platform>(arena: &Arena<P>, guard: &Class, row: Row) -> bool {
+    let pages = arena.cut(row.class).pages;
+    let (before, after) = (row.head.get().checked_sub(pages).map(PageIndex::new), row.run(arena).end());
+    let after = (after.get() < arena.page_heap().counts().frontier).then_some(after);
+    let is_keeper = |head| {
+        let keeper = guard.spans.resting_keeper(arena.map(), head);
+        keeper.is_some_and(|keeper| keeper.aliases != PageLink::NONE)
+    };
+    before.into_iter().chain(after).any(is_keeper)
 }

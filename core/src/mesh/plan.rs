@@ -11,9 +11,10 @@ use crate::base::config::PLAN_MAX_SPANS;
 use crate::base::error::PlatformError;
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::grouping::{Grouping, MAX_SLOTS, NONE, Progress, lists_len, pool_len};
+use crate::mesh::round::Rows;
+use crate::mesh::row::{Row, candidate, is_candidate};
 use crate::platform::Platform;
-use crate::span::arena::{Arena, Block};
-use crate::span::bits::GroupBits;
+use crate::span::arena::{Arena, Block, Class};
 
 /// The search, by the number of words in a bitmap.
 enum Search {
@@ -26,6 +27,9 @@ enum Search {
 /// Candidates of one class, and then their groups.
 pub(crate) struct Plan {
     class: SizeClass,
+    /// What is a candidate.
+    rows: Rows,
+    /// Words of a candidate's bitmap: those of its spans, one after another.
     words: usize,
     capacity: usize,
     length: usize,
@@ -56,12 +60,18 @@ impl Parts {
 }
 
 impl Plan {
-    /// An empty plan for up to `spans` candidates of `class` (fewer, if that is more than a plan takes).
-    pub(crate) fn new<P: Platform>(arena: &Arena<P>, class: SizeClass, spans: usize) -> Result<Self, PlatformError> {
-        let (capacity, words) = (spans.min(PLAN_MAX_SPANS), arena.cut(class).words());
+    /// An empty plan for up to `candidates` rows of `class`, or as many as are wanted or a plan takes.
+    pub(crate) fn new<P: Platform>(
+        arena: &Arena<P>,
+        class: SizeClass,
+        rows: Rows,
+        candidates: usize,
+    ) -> Result<Self, PlatformError> {
+        let capacity = candidates.min(rows.wanted).min(PLAN_MAX_SPANS);
+        let words = arena.cut(class).words() * rows.spans as usize;
         debug_assert!(words * 64 <= MAX_SLOTS);
         let scratch = arena.reserve_scratch(Parts::new(capacity, words).end)?;
-        Ok(Self { class, words, capacity, length: 0, scratch, search: None })
+        Ok(Self { class, rows, words, capacity, length: 0, scratch, search: None })
     }
 
     /// Gives the scratch memory back.
@@ -79,6 +89,16 @@ impl Plan {
     /// The class that it is for.
     pub(crate) const fn class(&self) -> SizeClass {
         self.class
+    }
+
+    /// What is wanted besides these candidates.
+    pub(crate) const fn rows_left(&self) -> Rows {
+        Rows { wanted: self.rows.wanted - self.length, ..self.rows }
+    }
+
+    /// The candidate that would start at `head`.
+    pub(crate) const fn row(&self, head: PageIndex) -> Row {
+        Row { class: self.class, head, spans: self.rows.spans }
     }
 
     /// Whether it takes no more candidates.
@@ -100,25 +120,47 @@ impl Plan {
         Parts::new(self.capacity, self.words)
     }
 
-    /// Adds the span at `head` with the slots that its group has taken. The plan must not be full.
-    pub(crate) fn add(&mut self, head: PageIndex, bits: &GroupBits) {
+    /// Adds `row` with the slots that its groups have taken, if it is a candidate. The plan must not be full.
+    pub(crate) fn add_if_candidate<P: Platform>(&mut self, arena: &Arena<P>, guard: &Class, row: Row) -> bool {
+        let cut = arena.cut(self.class);
+        if !row.heads(arena).all(|head| is_candidate(arena, guard, head, self.rows.fresh)) {
+            return false;
+        }
+        self.add(row.head);
+        for (span, head) in row.heads(arena).enumerate() {
+            let bits = candidate(arena, guard, self.class, head).expect("looked at above, under the same lock");
+            self.write_bits(span * cut.words(), &bits[..cut.words()]);
+        }
+        self.length += 1;
+        true
+    }
+
+    fn add(&mut self, head: PageIndex) {
         debug_assert!(!self.is_full() && self.search.is_none());
         let heads = self.part::<PageIndex>(self.parts().heads);
         // SAFETY: `length` is below the capacity that the part was made for.
         let place = unsafe { heads.add(self.length) };
         // SAFETY: as above.
         unsafe { place.write(head) };
-        for (word, &bits) in bits.iter().enumerate().take(self.words) {
-            // SAFETY: as above.
+    }
+
+    /// The words from `from` on of the bitmap of the candidate that is being added.
+    fn write_bits(&mut self, from: usize, bits: &[u64]) {
+        debug_assert!(from + bits.len() <= self.words);
+        for (word, &bits) in (from..).zip(bits) {
+            // SAFETY: `length` is below the capacity that the part was made for.
             let place = unsafe { self.part::<u64>(0).add(self.length * self.words + word) };
             // SAFETY: as above.
             unsafe { place.write(bits) };
         }
-        self.length += 1;
     }
 
-    /// The page of candidate `index`.
-    pub(crate) fn head(&self, index: u32) -> PageIndex {
+    /// Candidate `index`.
+    pub(crate) fn candidate(&self, index: u32) -> Row {
+        self.row(self.head(index))
+    }
+
+    fn head(&self, index: u32) -> PageIndex {
         debug_assert!((index as usize) < self.length);
         // SAFETY: the first `length` heads were written by `add`.
         let place = unsafe { self.part::<PageIndex>(self.parts().heads).add(index as usize) };

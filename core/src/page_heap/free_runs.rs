@@ -121,9 +121,11 @@ impl FreeRuns {
         None
     }
 
-    /// Whether there is a run of `count` pages or more, where `count` is below [`EXACT`].
+    /// Whether there is a run of `count` pages or more. One of [`EXACT`] pages and more may be overlooked, if no list of longer ones
+    /// holds any.
     pub(crate) const fn has_run_of(&self, count: u32) -> bool {
-        self.occupied >> list_of(count) != 0
+        let list = list_of(count) + (count > EXACT && !count.is_power_of_two()) as usize;
+        self.occupied >> list != 0
     }
 
     /// A run of the list with the longest runs.

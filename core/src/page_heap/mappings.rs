@@ -7,6 +7,7 @@ use bitvec::order::Lsb0;
 use bitvec::slice::BitSlice;
 use core::ptr::NonNull;
 
+use crate::base::config::MAPPING_RESERVE_PART;
 use crate::base::units::{PageIndex, PageRun};
 
 /// Which bound keeps mappings from being added.
@@ -69,20 +70,48 @@ impl Mappings {
         self.budget
     }
 
+    /// How many meshes may add.
+    pub(crate) const fn free(&self) -> usize {
+        (self.budget - self.reserve()).saturating_sub(self.in_use)
+    }
+
     /// Changes the budget. Mappings in use above it stay; none are added.
     pub(crate) const fn set_budget(&mut self, budget: usize) {
         self.budget = budget;
     }
 
+    /// What is kept for parts of mappings that go back: taking pages out of the middle of one makes two of the rest.
+    const fn reserve(&self) -> usize {
+        self.budget / MAPPING_RESERVE_PART
+    }
+
     /// Counts `run` as one mapping of its own, before the call that makes it one. `allowance` is what the caller may still add. Returns
     /// what it added, or the bound that does not reach.
     pub(crate) fn add(&mut self, run: PageRun, allowance: usize) -> Result<usize, Bound> {
+        self.set_apart(run, self.budget - self.reserve(), allowance)
+    }
+
+    /// Counts `run`, a part of a mapping or all of it, as one of its own, before the call that gives it back. False if the budget
+    /// has no room for the rests that it leaves. Until the run is gone one or two more may be counted than there are.
+    pub(crate) fn part(&mut self, run: PageRun) -> bool {
         let (from, to) = (run.start.as_usize(), run.end().as_usize());
         let (in_use, budget) = (self.in_use, self.budget);
         let (apart, borders) = self.tables();
+        let rests = usize::from(from > 0 && apart[from - 1]) + usize::from(apart[to]);
+        let before = borders[from..=to].count_ones();
+        if rests > before && in_use + rests - before > budget {
+            return false;
+        }
+        self.set_apart(run, usize::MAX, usize::MAX).is_ok()
+    }
+
+    fn set_apart(&mut self, run: PageRun, most: usize, allowance: usize) -> Result<usize, Bound> {
+        let (from, to) = (run.start.as_usize(), run.end().as_usize());
+        let in_use = self.in_use;
+        let (apart, borders) = self.tables();
         let before = borders[from..=to].count_ones();
         let added = 2_usize.saturating_sub(before);
-        if in_use + added > budget {
+        if in_use + added > most {
             return Err(Bound::Budget);
         }
         if added > allowance {
@@ -95,6 +124,16 @@ impl Mappings {
         borders.set(to, true);
         self.in_use = in_use + 2 - before;
         Ok(added)
+    }
+
+    /// Counts the pages on both sides of the border before `page` as one mapping, if they lie apart: they show pages that are
+    /// neighbours as well.
+    pub(crate) fn join(&mut self, page: PageIndex) {
+        let at = page.as_usize();
+        let (apart, borders) = self.tables();
+        if at > 0 && apart[at - 1] && apart[at] && borders.replace(at, false) {
+            self.in_use -= 1;
+        }
     }
 
     /// Counts `run` as lying in one mapping with its neighbours again.
@@ -147,12 +186,7 @@ mod tests {
                 let from = u32::from(from) % PAGES;
                 let count = (u32::from(count) % 5 + 1).min(PAGES - from);
                 let run = PageRun::new(PageIndex::new(from), count);
-                // An alias replaces whole aliases or own pages, as spans do: cut what it would split.
                 let (low, high) = (from as usize, (from + count) as usize);
-                let splits = |at: usize| at > 0 && at < PAGES as usize && shown[at - 1].is_some() && shown[at - 1] == shown[at];
-                if splits(low) || splits(high) {
-                    continue;
-                }
                 if alias {
                     mappings.add(run, usize::MAX).expect("no budget");
                     shown[low..high].fill(Some(call));

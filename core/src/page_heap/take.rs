@@ -28,6 +28,11 @@ impl PageHeap {
         Ok((run, content))
     }
 
+    /// Whether a run of `count` pages that were used before is free, by a look at the lists: those of up to twice as many may hide one.
+    pub(crate) fn has_free_run(&self, count: u32) -> bool {
+        self.dirty.has_run_of(count) || self.clean.has_run_of(count)
+    }
+
     /// Takes a run that fits off all lists, uncharged.
     fn take_run(&mut self, map: &PageMap, fit: Fit) -> Option<(PageRun, Content)> {
         let order = match fit.prefer {

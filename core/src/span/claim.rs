@@ -64,7 +64,6 @@ impl ClassSpans {
         let words = self.cut.words();
         if words == 0 {
             tell(0);
-            self.empty -= 1;
         } else {
             let (first_word, before) = (first as usize / 64, (1_u64 << (first % 64)) - 1);
             // A single word is turned. Of several the first comes twice: from the first slot on, and at last up to it.
@@ -102,6 +101,7 @@ impl ClassSpans {
             debug_assert_eq!(left, 0, "I4: a keeper counts its group's slots");
         }
         self.taken += count as u64;
+        self.empty -= u32::from(keeper.live == 0);
         #[expect(clippy::cast_possible_truncation, reason = "at most the slots of a span")]
         let live = keeper.live + count as u16;
         self.move_to_place(map, head, Keeper { live, ..keeper });

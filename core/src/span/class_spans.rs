@@ -25,22 +25,27 @@ use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::Place;
 use crate::page_heap::{PageKind, PageMap, PageRecord};
 
+/// Lists of partial spans: empty ones, and the others by occupancy.
+const LISTS: usize = 1 + OCCUPANCY_LISTS;
+
 /// The spans of one class. Guarded by the class lock.
 #[derive(Debug)]
 pub(crate) struct ClassSpans {
     pub(super) class: SizeClass,
     pub(super) cut: Cut,
-    pub(super) partial: [PageLink; OCCUPANCY_LISTS],
+    pub(super) partial: [PageLink; LISTS],
     /// Spans, aliases included.
     pub(super) spans: u32,
     /// Those that are aliases.
     pub(super) aliases: u32,
+    /// Those that have aliases.
+    pub(super) groups: u32,
     /// Slots taken, those that wait in vectors included.
     pub(super) taken: u64,
-    /// Partial spans of a class with one slot a span. They are empty: kept so that not every object of a page or more is a
-    /// trip to the page heap.
+    /// Empty spans, all on list 0: neighbours of a new span that were taken with it, and of a class with one slot a span those that
+    /// are kept so that not every object of a page or more is a trip to the page heap.
     pub(super) empty: u32,
-    /// The most of them that a release adds.
+    /// The most of them that a release keeps.
     pub(super) empty_limit: u32,
     /// Pages of spans that hold no memory.
     pub(super) hollow_pages: u32,
@@ -61,6 +66,8 @@ pub(crate) struct Keeper {
 pub(crate) struct ClassCounts {
     pub(crate) spans: u32,
     pub(crate) aliases: u32,
+    /// Keepers that have aliases.
+    pub(crate) groups: u32,
     pub(crate) taken: u64,
     /// Pages of the spans that hold no memory, aliases apart.
     pub(crate) hollow_pages: u32,
@@ -73,9 +80,10 @@ impl ClassSpans {
         Self {
             class,
             cut,
-            partial: [PageLink::NONE; OCCUPANCY_LISTS],
+            partial: [PageLink::NONE; LISTS],
             spans: 0,
             aliases: 0,
+            groups: 0,
             taken: 0,
             empty: 0,
             empty_limit,
@@ -85,7 +93,8 @@ impl ClassSpans {
 
     /// How many spans and slots there are.
     pub(crate) const fn counts(&self) -> ClassCounts {
-        ClassCounts { spans: self.spans, aliases: self.aliases, taken: self.taken, hollow_pages: self.hollow_pages }
+        let Self { spans, aliases, groups, taken, hollow_pages, .. } = *self;
+        ClassCounts { spans, aliases, groups, taken, hollow_pages }
     }
 
     /// Spans on all lists; asserts that each is on the list that its place names and linked both ways.
@@ -121,9 +130,9 @@ impl ClassSpans {
         }
     }
 
-    /// The keeper at `page`, if a partial span of this class starts there (kept on a list, so not at work).
+    /// The keeper at `page`, if a partial span of this class starts there that is not empty (kept on a list, so not at work).
     pub(crate) fn partial_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
-        self.resting_keeper(map, page).filter(|keeper| keeper.place.list().is_some())
+        self.resting_keeper(map, page).filter(|keeper| keeper.live > 0 && keeper.place.list().is_some())
     }
 
     /// The keeper that starts at `page`, if one of this class does and no step works on it.
@@ -132,6 +141,19 @@ impl ClassSpans {
             return None;
         }
         self.keeper(map, page).filter(|keeper| keeper.place != Place::BUSY)
+    }
+
+    /// The first of the pages that the span of this class which starts at `page` shows, if one does: its keeper's, or its own.
+    pub(crate) fn shown_by(&self, map: &PageMap, page: PageIndex) -> Option<PageIndex> {
+        if map.kind(page) != PageKind::Small(self.class) || map.span_head(page, self.cut.pages) != page {
+            return None;
+        }
+        // SAFETY: the page is of this class, whose lock is held.
+        match unsafe { map.record(page) } {
+            PageRecord::Span { .. } => Some(page),
+            PageRecord::Alias { keeper, .. } => Some(keeper),
+            _ => None,
+        }
     }
 
     pub(super) fn set_keeper(&mut self, map: &PageMap, head: PageIndex, keeper: Keeper) {
@@ -144,7 +166,7 @@ impl ClassSpans {
     pub(crate) fn install(&mut self, map: &PageMap, head: PageIndex) {
         let (place, none) = (Place::partial(0), PageLink::NONE);
         self.spans += 1;
-        self.empty += u32::from(self.cut.slots == 1);
+        self.empty += 1;
         if self.cut.pages > 1 {
             // Whatever it was before; see `hollow`.
             // SAFETY: the page is of this class now, whose lock is held.
@@ -153,15 +175,25 @@ impl ClassSpans {
         self.link(map, head, Keeper { place, live: 0, previous: none, next: none, aliases: none });
     }
 
-    /// The list for a span with `live` taken slots: by quarters.
+    /// The list for a span with `live` taken slots: the first for an empty one, the others by quarters.
     fn list_for(&self, live: u16) -> u8 {
-        let (live, slots) = (u32::from(live) * 4, self.cut.slots);
-        u8::from(live >= slots) + u8::from(live >= 2 * slots) + u8::from(live >= 3 * slots)
+        let (quarters, slots) = (u32::from(live) * 4, self.cut.slots);
+        u8::from(live > 0)
+            + u8::from(quarters >= slots)
+            + u8::from(quarters >= 2 * slots)
+            + u8::from(quarters >= 3 * slots)
     }
 
-    /// Whether a span on list number `list` that has lost slots and has `live` left belongs there still: lists end at quarters.
+    /// Whether a span on list number `list` that has lost slots and has `live` left, at least one, belongs there still: lists end
+    /// at quarters.
     pub(super) fn stays_on(&self, list: usize, live: u16) -> bool {
-        4 * u32::from(live) >= list as u32 * self.cut.slots
+        4 * u32::from(live) >= (list as u32 - 1) * self.cut.slots
+    }
+
+    /// Empty spans on list 0.
+    #[cfg(feature = "check")]
+    pub(crate) const fn empty(&self) -> u32 {
+        self.empty
     }
 
     /// Puts the keeper at `head` where its count of live slots belongs.

@@ -22,6 +22,7 @@ impl ClassSpans {
         };
         self.spans -= 1;
         self.aliases -= 1;
+        self.groups -= u32::from(first == PageLink::to(dead) && next == PageLink::NONE);
         let start = if first == PageLink::to(dead) {
             next
         } else {
@@ -94,6 +95,7 @@ impl ClassSpans {
             };
             debug_assert_eq!(source.aliases, PageLink::to(member), "aliases move in the order of the chain");
             source.aliases = next;
+            self.groups -= u32::from(next == PageLink::NONE);
             source.live -= live;
             self.set_keeper(map, from, source);
             backing_is_dirty
@@ -101,6 +103,7 @@ impl ClassSpans {
         let record = PageRecord::Alias { backing_is_dirty, live, keeper: to, next: target.aliases };
         // SAFETY: as above.
         unsafe { map.set_record(member, record) };
+        self.groups += u32::from(target.aliases == PageLink::NONE);
         target.aliases = PageLink::to(member);
         target.live += live;
         self.set_keeper(map, to, target);

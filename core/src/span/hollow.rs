@@ -67,11 +67,15 @@ impl ClassSpans {
 impl<P: Platform> Arena<P> {
     /// Charges what `spans` of the locked class lack in memory, all or nothing, and forgets that they are hollow: their slots are
     /// about to be used.
-    pub(crate) fn fill_hollow(&self, guard: &mut Class, spans: &[PageIndex]) -> Result<(), OverBudget> {
-        let pages = spans.iter().map(|&head| guard.spans.hollow(&self.map, head).count_ones()).sum();
+    pub(crate) fn fill_hollow(
+        &self,
+        guard: &mut Class,
+        spans: impl Iterator<Item = PageIndex> + Clone,
+    ) -> Result<(), OverBudget> {
+        let pages = spans.clone().map(|head| guard.spans.hollow(&self.map, head).count_ones()).sum();
         if pages > 0 {
             self.page_heap().fill_hollow(pages)?;
-            spans.iter().for_each(|&head| guard.spans.forget_hollow(&self.map, head));
+            spans.for_each(|head| guard.spans.forget_hollow(&self.map, head));
         }
         Ok(())
     }
@@ -80,7 +84,7 @@ impl<P: Platform> Arena<P> {
     #[inline]
     pub(super) fn fill_fullest(&self, guard: &mut Class) -> Result<(), OverBudget> {
         match guard.spans.fullest() {
-            Some(head) if guard.spans.hollow_pages > 0 => self.fill_hollow(guard, &[head]),
+            Some(head) if guard.spans.hollow_pages > 0 => self.fill_hollow(guard, core::iter::once(head)),
             _ => Ok(()),
         }
     }
@@ -150,6 +154,11 @@ impl<P: Platform> Arena<P> {
     fn hold_hollow(&self, class: SizeClass, page: PageIndex) -> Option<(SpanPages, SpanPages)> {
         let mut guard = self.class(class);
         let empty = self.empty_pages(&guard, class, page)?;
+        let run = PageRun::new(page, self.cut(class).pages);
+        if self.platform.is_private(run) && self.page_heap().is_apart(run) {
+            // A fork took it apart: its mapping would be cut into several that nobody counts. It is thawed first.
+            return None;
+        }
         let hollow = guard.spans.hollow(&self.map, page);
         if empty & !hollow == 0 {
             return None;

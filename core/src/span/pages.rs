@@ -61,6 +61,13 @@ impl<P: Platform> Arena<P> {
 
     /// In transit -> free, by way of the platform; on failure the alias is kept for a later try. Returns whether it worked.
     fn unalias(&self, alias: Parted) -> bool {
+        {
+            let mut pages = self.page_heap();
+            if !pages.mappings_mut().part(alias.run) {
+                pages.keep_parted(&self.map, alias);
+                return false;
+            }
+        }
         // SAFETY: the pages are an alias without live objects, and in transit: nobody else uses them.
         let outcome = unsafe { self.platform.unalias(alias.run) };
         let mut pages = self.page_heap();

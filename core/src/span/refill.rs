@@ -1,12 +1,12 @@
 //! Slots on their way between spans and shuffle vectors: refill, flush, and single ones for callers without a local heap.
 
-use crate::base::config::{EMPTY_SPANS_PER_UNIT, MAX_DRAIN_UNITS, REFILL_MAX_SPANS};
+use crate::base::config::{EMPTY_SPANS_PER_UNIT, MAX_DRAIN_UNITS, REFILL_MAX_SPANS, ROW_MAX_WORDS, ROW_SPANS_PART};
 use crate::base::error::{AllocError, Misuse};
 use crate::base::rng::Rng;
 use crate::base::sync::MutexGuard;
-use crate::base::units::SizeClass;
+use crate::base::units::{PageRun, SizeClass};
 use crate::ds::shuffle_vector::{Object, ShuffleVector, shuffle};
-use crate::page_heap::{Content, Fit};
+use crate::page_heap::{Content, Fit, PageHeap};
 use crate::platform::{Platform, Touch};
 use crate::span::arena::{Arena, Class, SlotOrder, all_classes};
 use crate::span::emptied::Emptied;
@@ -83,21 +83,48 @@ impl<P: Platform> Arena<P> {
         Ok(())
     }
 
-    /// Gives `class` one more span.
+    /// Gives `class` one more span; where it has many, with neighbours, so that they can be meshed as a row.
     fn add_span(&self, guard: &mut MutexGuard<'_, Class>, class: SizeClass) -> Result<Content, AllocError> {
-        let fit = Fit::anywhere(self.cut(class).pages);
+        let span_pages = self.cut(class).pages;
         let (run, content) = {
             let mut pages = self.page_heap();
-            let (run, content) = pages.take(&self.map, fit)?;
+            let (run, content) = self.take_spans(&mut pages, guard, class)?;
             // Both locks are held (I2).
-            self.map.set_span(run, class);
+            for head in run.pages().step_by(span_pages as usize) {
+                self.map.set_span(PageRun::new(head, span_pages), class);
+            }
             pages.note_tables(run.end(), self.cut(class));
             (run, content)
         };
         self.commit_fresh(run, content, Touch::Dense)?;
         self.forget_pins(run);
-        guard.spans.install(&self.map, run.start);
+        // The first is claimed from first.
+        for span in (0..run.count / span_pages).rev() {
+            guard.spans.install(&self.map, run.start.plus(span * span_pages));
+        }
         Ok(content)
+    }
+
+    /// Pages for as many spans as a row has, if so many are few beside those that `class` has; for one where only one does
+    /// without fresh memory, or more cannot be had.
+    fn take_spans(
+        &self,
+        pages: &mut PageHeap,
+        guard: &Class,
+        class: SizeClass,
+    ) -> Result<(PageRun, Content), AllocError> {
+        let (cut, facts) = (self.cut(class), self.facts());
+        let one = Fit::anywhere(cut.pages);
+        let rows = facts.can_alias && cut.can_mesh();
+        let most = if rows { ROW_MAX_WORDS / cut.words() as u32 } else { 1 };
+        let row = Fit::anywhere(cut.pages * most.min(1 + guard.spans.counts().spans / ROW_SPANS_PART));
+        if row.count > one.count && (pages.has_free_run(row.count) || !pages.has_free_run(one.count)) {
+            let taken = pages.take(&self.map, row);
+            if taken.is_ok() {
+                return taken;
+            }
+        }
+        pages.take(&self.map, one)
     }
 
     /// One free slot of `class`, and what it holds: for callers without a vector.

@@ -160,6 +160,10 @@ impl ClassSpans {
             self.spans -= 1;
             // SAFETY: the class lock is held; an empty keeper has no aliases, as each has a live slot (I4).
             unsafe { emptied.push_span(map, keeper_at) };
+            if self.cut.slots > 1 {
+                // A class that shrinks has no use for neighbours of its last new span.
+                self.give_up_empty(map, usize::MAX, emptied);
+            }
         } else {
             self.move_to_place(map, keeper_at, keeper);
         }
@@ -169,7 +173,7 @@ impl ClassSpans {
     pub(crate) fn give_up_empty(&mut self, map: &PageMap, most: usize, emptied: &mut Emptied) -> bool {
         let before = self.empty;
         for _ in 0..most {
-            let Some(head) = self.partial[0].get().filter(|_| self.empty > 0) else { break };
+            let Some(head) = self.partial[0].get() else { break };
             let keeper = self.keeper(map, head).expect("I2: lists hold keepers");
             self.unlink(map, keeper);
             self.spans -= 1;

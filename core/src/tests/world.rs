@@ -9,6 +9,7 @@ use crate::base::sync::testing::Arc;
 use crate::base::units::PageIndex;
 use crate::ds::size_class::of_layout;
 use crate::mesh::pair::{Outcome, Writers, mesh};
+use crate::mesh::row::Row;
 use crate::{Heap, Options, SimulatedPlatform};
 
 /// Pages are small under loom, so that a span has four slots of 16 bytes.
@@ -114,9 +115,9 @@ impl World {
     /// The same with or without the calls of a write barrier.
     pub(crate) fn mesh_with(&self, writers: Writers, keeper: Object, source: Object) -> Outcome {
         let class = of_layout(LAYOUT).expect("small");
-        let (keeper, source) = (self.page_of(keeper), self.page_of(source));
+        let span = |object| Row::single(class, self.page_of(object));
         // SAFETY: the models' threads write to no object.
-        unsafe { mesh(self.0.arena(), class, keeper, source, usize::MAX, writers) }
+        unsafe { mesh(self.0.arena(), span(keeper), span(source), usize::MAX, writers) }
     }
 
     /// Checks the invariants, and that after `objects` are freed the heap holds nothing.

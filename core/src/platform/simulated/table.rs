@@ -46,8 +46,8 @@ enum Memory {
     Shared,
     /// To the address alone, which shares its mapping with its neighbours of the kind.
     Private,
-    /// To the address alone since a fork, in the mapping that it was in then.
-    Frozen,
+    /// To the address alone since the fork of this number, in the mapping that it was in then.
+    Frozen(u32),
 }
 
 /// An address and the backing page of the same index.
@@ -68,6 +68,10 @@ pub(super) struct Page {
 }
 
 impl Page {
+    const fn is_frozen(self) -> bool {
+        matches!(self.memory, Memory::Frozen(_))
+    }
+
     /// One mapping can show both this page and the `next`.
     fn continues_in(self, next: Self) -> bool {
         self.shows.plus(1) == next.shows && self.access == next.access && self.memory == next.memory
@@ -84,6 +88,7 @@ pub(super) struct PageTable {
     pages: Vec<Page>,
     /// Mappings beyond the first.
     mappings: usize,
+    freezes: u32,
 }
 
 // SAFETY: `base` points to the arena, which the platform owns, and is used only by unsafe methods.
@@ -102,7 +107,7 @@ impl PageTable {
             purged: false,
             committed: false,
         };
-        Self { base, page_size, private_until_shared, pages: (0..count).map(own).collect(), mappings: 0 }
+        Self { base, page_size, private_until_shared, pages: (0..count).map(own).collect(), mappings: 0, freezes: 0 }
     }
 
     pub(super) fn page(&self, page: PageIndex) -> Page {
@@ -227,6 +232,7 @@ impl PageTable {
         self.remap(pages, limit, |index, page| Page {
             shows: distance(index),
             access: Access::ReadWrite,
+            memory: Memory::Shared,
             // A purge before this call has nothing to say about what was written since.
             purged: page.purged && page.shows != index,
             ..page
@@ -278,8 +284,10 @@ impl PageTable {
 
     /// What shared addresses show is theirs alone, and stays in the mappings that it is in.
     pub(super) fn freeze(&mut self) {
+        self.freezes += 1;
+        let frozen = Memory::Frozen(self.freezes);
         for page in self.pages.iter_mut().filter(|page| page.memory == Memory::Shared) {
-            (page.memory, page.aliases) = (Memory::Frozen, 0);
+            (page.memory, page.aliases) = (frozen, 0);
         }
     }
 
@@ -288,13 +296,12 @@ impl PageTable {
     /// # Safety
     /// Nothing may write to the arena meanwhile.
     pub(super) unsafe fn pages_with_data(&self) -> usize {
-        let hidden =
-            |index, page: &Page| page.shows.as_usize() != index && page.aliases == 0 && page.memory != Memory::Frozen;
+        let hidden = |index, page: &Page| page.shows.as_usize() != index && page.aliases == 0 && !page.is_frozen();
         let mut holds: Vec<bool> = Vec::with_capacity(self.pages.len());
         holds.extend(self.pages.iter().enumerate().map(|(index, page)| hidden(index, page) && !page.purged));
         for (index, page) in (0..).map(PageIndex::new).zip(&self.pages) {
             let shown = NonNull::slice_from_raw_parts(self.address(index), self.page_size);
-            let holder = if page.memory == Memory::Frozen { index } else { page.shows };
+            let holder = if page.is_frozen() { index } else { page.shows };
             // SAFETY: the arena is initialised memory, to which nothing writes by the caller's contract.
             holds[holder.as_usize()] |= unsafe { shown.as_ref() }.iter().any(|&byte| byte != 0);
         }
