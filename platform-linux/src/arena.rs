@@ -22,6 +22,7 @@ use crate::backing::Refusal;
 use crate::barrier::{Barrier, WriteBarrier};
 use crate::descriptor::Descriptor;
 use crate::errno::Errno;
+use crate::fork_policy::Forks;
 use crate::mapping;
 
 /// A live reservation. Dropping it gives all of it back.
@@ -79,8 +80,30 @@ impl Arena {
         Ok(self)
     }
 
+    /// The same, as this policy has it.
+    pub(crate) fn under(self, forks: &Forks) -> Result<Self, Errno> {
+        for view in [&self.base, &self.source] {
+            // What is shown from the source is left out like it.
+            // SAFETY: the addresses are the arena's.
+            unsafe { forks.leave_out(view.start.addr().get(), view.bytes) }?;
+        }
+        Ok(self)
+    }
+
+    /// Ends an arena whose addresses a fork has left out: there is nothing to give back here.
+    pub(crate) fn leave(self) {
+        let Self { barrier, base, source, .. } = self;
+        core::mem::forget((base, source));
+        drop(barrier);
+    }
+
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base.start
+    }
+
+    /// Where it starts and how long it is.
+    pub(crate) fn addresses_of_base(&self) -> (usize, usize) {
+        (self.base.start.addr().get(), self.base.bytes)
     }
 
     pub(crate) fn is(&self, base: NonNull<u8>, bytes: usize) -> bool {

@@ -51,11 +51,11 @@ impl ArenaCell {
         done
     }
 
-    /// LIVE -> FREE.
+    /// LIVE -> FREE, after `end` has ended the arena.
     ///
     /// # Safety
     /// Nothing may use the arena or its memory any more.
-    pub(crate) unsafe fn release(&self, base: NonNull<u8>, bytes: usize) {
+    pub(crate) unsafe fn release(&self, base: NonNull<u8>, bytes: usize, end: impl FnOnce(Arena)) {
         // Acquire: pairs with the Release of `reserve`.
         let live = self.phase.compare_exchange(LIVE, CHANGING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         debug_assert!(live, "there is no arena to release");
@@ -65,9 +65,21 @@ impl ArenaCell {
         // SAFETY: in the phase CHANGING, which this thread began, the cell is its own.
         let arena = unsafe { (*self.arena.get()).take() };
         debug_assert!(arena.as_ref().is_some_and(|arena| arena.is(base, bytes)), "this is not the arena's reservation");
-        drop(arena);
+        if let Some(arena) = arena {
+            end(arena);
+        }
         // Release: pairs with the Acquire of the next `reserve`.
         self.phase.store(FREE, Ordering::Release);
+    }
+
+    /// Where the live arena starts and how long it is, if there is one. Not to be called while it is released.
+    pub(crate) fn addresses(&self) -> Option<(usize, usize)> {
+        // Acquire: as in `get`.
+        if self.phase.load(Ordering::Acquire) != LIVE {
+            return None;
+        }
+        // SAFETY: the cell does not change while LIVE.
+        unsafe { &*self.arena.get() }.as_ref().map(Arena::addresses_of_base)
     }
 
     /// The live arena.

@@ -36,12 +36,15 @@ pub struct BackingChoice {
     pub memfd: Option<Refusal>,
     /// Why no anonymous shared memory is used; none if it is, or was not tried.
     pub shared_anonymous: Option<Refusal>,
+    /// Why the length of the file behind the arena could not be sealed, known once there is an arena. Whoever cuts such a file short
+    /// (by `/proc/self/map_files`) kills the process with SIGBUS. None if it is sealed, and for memory without a file.
+    pub unsealed: Option<Refusal>,
 }
 
 impl BackingChoice {
     /// The embedder's own: nothing was tried.
     pub(crate) const fn of(backing: Backing) -> Self {
-        Self { backing, memfd: None, shared_anonymous: None }
+        Self { backing, memfd: None, shared_anonymous: None, unsealed: None }
     }
 
     /// The first backing that works.
@@ -78,14 +81,22 @@ fn try_shared_anonymous(page_size: usize) -> Result<(), Refusal> {
 /// Does what a heap will do, with an arena of two pages, which are not touched. That they can be shown twice is known when
 /// they are reserved.
 fn try_arena(backing: Backing, page_size: usize) -> Result<(), Refusal> {
-    let arena = reserve(backing, 2 * page_size, page_size, page_size)?;
+    let (arena, _) = reserve(backing, 2 * page_size, page_size, page_size)?;
     // Memory that is locked (`mlockall`) cannot be given back.
     // SAFETY: there are no objects.
     unsafe { arena.purge(PageRun::new(PageIndex::new(1), 1)) }.map_err(|errno| errno.by("madvise(MADV_REMOVE)"))
 }
 
-/// An arena of shared memory.
-pub(crate) fn reserve(backing: Backing, bytes: usize, align: usize, page_size: usize) -> Result<Arena, Refusal> {
-    let file = if backing == Backing::Memfd { Some(memfd::create(bytes)?) } else { None };
-    Arena::reserve(file.as_ref(), bytes, align, page_size)
+/// An arena of shared memory, and why its file could be cut short.
+pub(crate) fn reserve(
+    backing: Backing,
+    bytes: usize,
+    align: usize,
+    page_size: usize,
+) -> Result<(Arena, Option<Refusal>), Refusal> {
+    if backing != Backing::Memfd {
+        return Arena::reserve(None, bytes, align, page_size).map(|arena| (arena, None));
+    }
+    let (file, unsealed) = memfd::create(bytes)?;
+    Arena::reserve(Some(&file), bytes, align, page_size).map(|arena| (arena, unsealed))
 }

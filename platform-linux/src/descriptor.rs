@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use crate::calls;
+
 /// An open descriptor of this library's own. None is kept in this form for longer than a call: a program that closes
 /// descriptors which it did not open, and gets the same number for a file of its own, must never find us using that.
 #[derive(Debug)]
@@ -27,8 +29,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: this value's own, and gone with it. Nothing was written, so that there is no error to report; Linux closes
-        // the descriptor even if a signal interrupts the call.
-        unsafe { libc::close(self.0) };
+        // SAFETY: this value's own, and gone with it.
+        unsafe { calls::close(self.0) };
     }
 }

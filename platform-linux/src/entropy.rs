@@ -1,14 +1,12 @@
 //! Numbers that an attacker cannot know.
 
-use crate::clock;
+use crate::{calls, clock};
 
 /// A random number from the kernel. Where it has none to give, early at boot or behind a filter of system calls, one from the
 /// clock and the place of the stack: different in each run, though not secret.
 pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: the kernel writes at most the buffer's length into it.
-    let given = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
-    if usize::try_from(given) == Ok(bytes.len()) {
+    if calls::random(&mut bytes) {
         return u64::from_ne_bytes(bytes);
     }
     let place = core::ptr::from_ref(&bytes).addr() as u64;

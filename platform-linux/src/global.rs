@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use meshheap::{AllocError, MeshBudget, MeshStep, Options, Statistics};
 
+use crate::errno::Errno;
 use crate::meshing::Meshing;
 use crate::process::{HeapCell, LOCAL_HEAP_BYTES, ProcessHeap, SharedHeap, ThreadHeap};
 
@@ -62,7 +63,8 @@ impl MeshHeap {
 
     /// One step of meshing, beside whatever threads the program has; none if no heap could be made. A program with one thread needs
     /// no write barrier for it; with more, the first step sets one up, by userfaultfd or else a handler for SIGSEGV (see
-    /// [`crate::barrier`]), and ends with the reason if the system refuses both.
+    /// [`crate::barrier`]), and ends with the reason if the system refuses both. A thread of the step's own then makes it, for which
+    /// this one waits; none if the system refuses that thread.
     pub fn mesh(&self, budget: MeshBudget) -> Option<MeshStep> {
         self.made()?;
         CELL.mesh(budget)
@@ -114,6 +116,15 @@ unsafe impl ProcessHeap for Global {
     }
 }
 
+/// Does something that may make system calls and take the heap's locks. Keeps errno as it was: callers of C look at it after
+/// values were dropped.
+fn slowly<T>(call: impl FnOnce() -> T) -> T {
+    let before = Errno::last();
+    let outcome = CELL.with_locks(call);
+    before.restore();
+    outcome
+}
+
 fn address(object: Result<NonNull<u8>, AllocError>) -> *mut u8 {
     object.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
@@ -121,14 +132,16 @@ fn address(object: Result<NonNull<u8>, AllocError>) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn alloc_slow(handle: &MeshHeap, layout: Layout) -> *mut u8 {
-    // Made here if there is none, by the handle's wish.
-    handle.made();
-    let object = CELL.with_locks(|| match Global::local() {
-        Some(local) => address(local.alloc(layout)),
-        None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc(layout))),
-    });
-    CELL.start_thread_if_wanted();
-    object
+    slowly(|| {
+        // Made here if there is none, by the handle's wish.
+        handle.made();
+        let object = match Global::local() {
+            Some(local) => address(local.alloc(layout)),
+            None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc(layout))),
+        };
+        CELL.start_thread_if_wanted();
+        object
+    })
 }
 
 /// # Safety
@@ -136,7 +149,7 @@ fn alloc_slow(handle: &MeshHeap, layout: Layout) -> *mut u8 {
 #[cold]
 #[inline(never)]
 unsafe fn dealloc_slow(object: NonNull<u8>, layout: Layout) {
-    CELL.with_locks(|| match Global::local() {
+    slowly(|| match Global::local() {
         // SAFETY: the caller keeps the same contract.
         Some(local) => unsafe { local.dealloc(object, layout) },
         // SAFETY: as above.
@@ -149,7 +162,7 @@ unsafe fn dealloc_slow(object: NonNull<u8>, layout: Layout) {
 #[cold]
 #[inline(never)]
 unsafe fn realloc_slow(object: NonNull<u8>, layout: Layout, new_size: usize) -> *mut u8 {
-    CELL.with_locks(|| match Global::local() {
+    slowly(|| match Global::local() {
         // SAFETY: the caller keeps the same contract.
         Some(local) => address(unsafe { local.realloc(object, layout, new_size) }),
         None => Global::heap().map_or(ptr::null_mut(), |heap| {
@@ -181,10 +194,12 @@ unsafe impl GlobalAlloc for MeshHeap {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        self.made();
-        CELL.with_locks(|| match Global::local() {
-            Some(local) => address(local.alloc_zeroed(layout)),
-            None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc_zeroed(layout))),
+        slowly(|| {
+            self.made();
+            match Global::local() {
+                Some(local) => address(local.alloc_zeroed(layout)),
+                None => Global::heap().map_or(ptr::null_mut(), |heap| address(heap.alloc_zeroed(layout))),
+            }
         })
     }
 

@@ -7,7 +7,7 @@
 //!
 //! | [`Platform`](meshheap::Platform) | system call | why this way |
 //! |---|---|---|
-//! | `reserve(Arena)` | `memfd_create`, `ftruncate`, `mmap(PROT_NONE)`, `munmap` of what alignment leaves over, `mmap(MAP_SHARED\|MAP_FIXED)`, `mremap`, `close` | only shared memory can be shown twice; a sparse file costs nothing; one mapping, without advice, so that `unalias` merges back into it |
+//! | `reserve(Arena)` | `memfd_create`, `ftruncate`, `fcntl(F_ADD_SEALS)`, `mmap(PROT_NONE)`, `munmap` of what alignment leaves over, `mmap(MAP_SHARED\|MAP_FIXED)`, `mremap`, `close` | only shared memory can be shown twice; a sparse file costs nothing; nobody can cut a sealed one short, which would end in SIGBUS; one mapping, without advice, so that `unalias` merges back into it |
 //! | `reserve(Metadata)` | `mmap(MAP_PRIVATE\|MAP_ANONYMOUS\|MAP_NORESERVE)`, `madvise(MADV_NOHUGEPAGE)`, `prctl(PR_SET_VMA)` | cheapest to fault; not counted before it is touched; a table that is touched here and there must not take 2 MiB at each place; named in `/proc/self/maps` |
 //! | `release` | `munmap` | the memory goes with its last mapping |
 //! | `commit` | none | pages come at the first touch |
@@ -31,12 +31,15 @@
 //! # Limits of the process
 //! * `vm.max_map_count` is told in [`Facts`](meshheap::Facts). At that limit `alias`, `unalias` and `protect` fail and change
 //!   nothing; `purge` and `release` still work.
-//! * `RLIMIT_AS` counts the arena twice, and the alignment twice for a moment: `reserve` fails with ENOMEM, and a heap takes a
-//!   smaller arena. Under such a limit an alias makes two calls and needs one mapping more for a moment.
+//! * `RLIMIT_AS` counts a [`LinuxPlatform`]'s arena twice, and the alignment twice for a moment: `reserve` fails with ENOMEM, and a
+//!   heap takes a smaller arena. [`PrivatePlatform`] and [`HybridPlatform`] take address space in segments of 32 MiB then, as
+//!   pages are used; a segment that is refused is out of memory, and asked for again by the next allocation. Under such a limit
+//!   an alias makes two calls and needs one mapping more for a moment.
 //! * Descriptors: none is kept but the one of a [`WriteBarrier::Userfaultfd`], so a program may close all of them, as daemons do
 //!   at their start; with that barrier, `protect` then fails with EBADF, and `Heap::mesh` with it.
 //! * After `mlockall(MCL_CURRENT)` a live arena is locked, and `purge` fails with EINVAL.
-//! * After `fork` both processes share the arena's memory: a heap must not be used on both sides.
+//! * After `fork` both processes share a [`LinuxPlatform`]'s arena: a heap must not be used on both sides. [`ForkPolicy`] says
+//!   what a child has of which memory.
 //!
 //! Look at memory with [`memory::pss_bytes`]: RSS counts a page once for each address that shows it, so that meshing never
 //! shows there.
@@ -51,16 +54,20 @@ mod arena;
 mod arena_cell;
 mod backing;
 pub mod barrier;
+mod calls;
 mod clock;
+mod collapse;
 mod descriptor;
 mod entropy;
 mod errno;
+mod fork_policy;
 mod futex;
 #[cfg(feature = "global")]
 mod global;
 mod hybrid;
 mod limits;
 mod mapping;
+mod maps;
 mod memfd;
 pub mod memory;
 mod meshing;
@@ -70,11 +77,14 @@ mod proc_file;
 pub mod process;
 mod relocation;
 mod scheduler;
+mod segments;
 
 pub use backing::{Backing, BackingChoice, Refusal};
 pub use barrier::{BarrierChoice, WriteBarrier};
 #[cfg(feature = "global")]
 pub use global::MeshHeap;
+pub use collapse::Collapse;
+pub use fork_policy::ForkPolicy;
 pub use hybrid::HybridPlatform;
 pub use meshing::Meshing;
 pub use platform::LinuxPlatform;

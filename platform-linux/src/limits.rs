@@ -40,6 +40,11 @@ pub(crate) fn address_space_is_limited() -> bool {
     soft_limit(libc::RLIMIT_AS).is_some()
 }
 
+/// Whether the process's memory is limited by what it has mapped: then a call may be refused that maps no more than before.
+pub(crate) fn memory_is_limited() -> bool {
+    address_space_is_limited() || soft_limit(libc::RLIMIT_DATA).is_some() || overcommit_is_strict()
+}
+
 /// The name of a limit: the C libraries disagree.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;

@@ -38,6 +38,90 @@ pub(crate) fn reserve(bytes: usize, align: usize, page_size: usize) -> Result<No
     Ok(base)
 }
 
+/// Sets these addresses aside, if nobody uses them.
+pub(crate) fn reserve_here(at: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: the kernel replaces nothing with this flag; one that does not know it (before 4.17) picks other addresses then.
+    let start = unsafe { map(ptr::with_exposed_provenance_mut(at), bytes, libc::PROT_NONE, flags, -1, 0) }?;
+    if start.addr().get() != at {
+        // SAFETY: reserved just now.
+        unsafe { unmap(start, bytes) };
+        return Err(Errno(libc::EEXIST));
+    }
+    Ok(start)
+}
+
+/// Whether a page of addresses is in use.
+pub(crate) fn is_mapped(at: usize, page_size: usize) -> bool {
+    let mut state = 0;
+    // SAFETY: the kernel writes a byte a page, and reads nothing.
+    let looked = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(at), page_size, &raw mut state) };
+    check(looked) != Err(Errno(libc::ENOMEM))
+}
+
+/// Whether each of at most `N` pages is in memory.
+pub(crate) fn are_all_resident<const N: usize>(at: usize, bytes: usize, page_size: usize) -> bool {
+    let mut states = [0; N];
+    let pages = bytes / page_size;
+    if pages > N {
+        return false;
+    }
+    // SAFETY: the kernel writes a byte a page, for which there is room, and reads nothing.
+    let looked = unsafe { libc::mincore(ptr::with_exposed_provenance_mut(at), bytes, states.as_mut_ptr()) };
+    looked == 0 && states[..pages].iter().all(|state| state & 1 != 0)
+}
+
+/// Makes an untouched or shared mapping longer, where there is room: its own end, or other addresses.
+///
+/// # Safety
+/// The addresses must be the caller's, who uses only those that are returned from now on.
+pub(crate) unsafe fn grow(at: NonNull<u8>, bytes: usize, new_bytes: usize) -> Result<NonNull<u8>, Errno> {
+    // SAFETY: by the caller's contract.
+    let grown = unsafe { libc::mremap(at.as_ptr().cast(), bytes, new_bytes, libc::MREMAP_MAYMOVE) };
+    if grown == libc::MAP_FAILED { Err(Errno::last()) } else { NonNull::new(grown.cast()).ok_or(Errno(libc::ENOMEM)) }
+}
+
+/// The page reads zero in children of this process.
+///
+/// # Safety
+/// The addresses must be the caller's private memory.
+pub(crate) unsafe fn wipe_in_child(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: changes no content here.
+    check(unsafe { libc::madvise(at.as_ptr().cast(), bytes, libc::MADV_WIPEONFORK) })?;
+    Ok(())
+}
+
+/// Children of this process do not have the addresses.
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn leave_out_of_forks(at: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: changes no content here.
+    check(unsafe { libc::madvise(ptr::with_exposed_provenance_mut(at), bytes, libc::MADV_DONTFORK) })?;
+    Ok(())
+}
+
+/// Leaves the addresses out of core dumps, or takes them in again: a dump of shared memory is of its whole length, and fills all
+/// that was never touched. A refusal costs the dump's size, or the pages in it.
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn dump(at: NonNull<u8>, bytes: usize, is_dumped: bool) {
+    let advice = if is_dumped { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
+    // SAFETY: changes no content.
+    unsafe { libc::madvise(at.as_ptr().cast(), bytes, advice) };
+}
+
+/// Moves what the addresses show into huge pages, at once (Linux 6.1).
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn collapse(at: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: changes no content.
+    check(unsafe { libc::madvise(ptr::with_exposed_provenance_mut(at), bytes, libc::MADV_COLLAPSE) })?;
+    Ok(())
+}
+
 /// The addresses show memory that other addresses can show, too: the file's, or without one new memory that reads zero.
 ///
 /// # Safety
@@ -99,23 +183,56 @@ unsafe fn move_to(from: NonNull<u8>, old_bytes: usize, bytes: usize, to: NonNull
     if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
 }
 
-/// New addresses show the file; what is written there is the process's own.
+/// New addresses show the file; what is written there is the process's own. They cannot be accessed yet.
 pub(crate) fn map_private_view(bytes: usize, file: &Descriptor) -> Result<NonNull<u8>, Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
     // SAFETY: without MAP_FIXED the kernel picks addresses that nobody uses.
-    unsafe { map(ptr::null_mut(), bytes, READ_WRITE, flags, file.number(), 0) }
+    unsafe { map(ptr::null_mut(), bytes, libc::PROT_NONE, flags, file.number(), 0) }
+}
+
+/// Makes a view of [`map_private_view`] accessible, without filling it if all memory was locked meanwhile.
+///
+/// # Safety
+/// The addresses must be the caller's.
+pub(crate) unsafe fn open_private_view(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: nothing in it is used, so that nothing has to stay in memory.
+    check(unsafe { libc::munlock(at.as_ptr().cast(), bytes) })?;
+    // SAFETY: by the caller's contract.
+    check(unsafe { libc::mprotect(at.as_ptr().cast(), bytes, READ_WRITE) })?;
+    Ok(())
 }
 
 /// The addresses at `to` show what those at `from` would show if they were touched, in a mapping of the same kind; `from` stays
-/// as it is. Linux 5.13.
+/// as it is. Linux 5.13. `is_limited`: whether the process's memory is ([`limits::memory_is_limited`]).
 ///
 /// # Safety
 /// As for [`show_at`]; nobody must ever have touched `from`.
-pub(crate) unsafe fn move_untouched(from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> Result<(), Errno> {
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-    // SAFETY: by the caller's contract; there are no pages to move.
-    let at = unsafe { libc::mremap(from.as_ptr().cast(), bytes, bytes, flags, to.as_ptr()) };
-    if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
+pub(crate) unsafe fn move_untouched(
+    from: NonNull<u8>,
+    bytes: usize,
+    to: NonNull<u8>,
+    is_limited: bool,
+) -> Result<(), Errno> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+    // Where the kernel may find the process over a limit it does so after it unmapped the old, which leaves a hole; so the new is
+    // made elsewhere first. A move adds nothing, and is not checked.
+    let (flags, place) = if is_limited { (flags, ptr::null_mut()) } else { (flags | libc::MREMAP_FIXED, to.as_ptr()) };
+    // SAFETY: by the caller's contract; there are no pages to move. Without MREMAP_FIXED the kernel picks addresses that nobody uses.
+    let at = unsafe { libc::mremap(from.as_ptr().cast(), bytes, bytes, flags, place) };
+    if at == libc::MAP_FAILED {
+        return Err(Errno::last());
+    }
+    if !is_limited {
+        return Ok(());
+    }
+    let copy = NonNull::new(at.cast()).ok_or(Errno(libc::ENOMEM))?;
+    // SAFETY: by the caller's contract; the copy is ours.
+    let moved = unsafe { move_to(copy, bytes, bytes, to) };
+    if moved.is_err() {
+        // SAFETY: nobody knows of it.
+        unsafe { unmap(copy, bytes) };
+    }
+    moved
 }
 
 /// Gives the memory that the addresses show back: it reads zero, at whatever address it is shown.

@@ -1,6 +1,7 @@
 //! [`LinuxPlatform`]: the trait's methods as calls of the kernel's facilities.
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose, Touch};
 
@@ -9,6 +10,7 @@ use crate::arena_cell::ArenaCell;
 use crate::backing::{self, Backing, BackingChoice};
 use crate::barrier::{BarrierChoice, WriteBarrier};
 use crate::errno::Errno;
+use crate::fork_policy::{ForkPolicy, Forks};
 use crate::private::PrivatePlatform;
 use crate::{clock, entropy, limits, mapping, scheduler};
 
@@ -37,6 +39,10 @@ pub struct LinuxPlatform {
     choice: BackingChoice,
     barrier: BarrierChoice,
     memory: Memory,
+    /// Of shared memory.
+    forks: Forks,
+    /// Why the arena's file is not sealed: an error number, or 0.
+    unsealed: AtomicI32,
 }
 
 /// Where the arena is.
@@ -66,7 +72,7 @@ impl LinuxPlatform {
         if choice.backing == Backing::Private {
             let private = PrivatePlatform::new();
             let barrier = BarrierChoice::NONE;
-            return Self { facts: private.facts(), choice, barrier, memory: Memory::Private(private) };
+            return Self::made(private.facts(), choice, barrier, Memory::Private(private));
         }
         let facts = Facts {
             page_size: limits::page_bytes(),
@@ -79,13 +85,33 @@ impl LinuxPlatform {
             can_relocate: false,
             mapping_limit: Some(limits::mappings()),
         };
-        Self { facts, choice, barrier: BarrierChoice::NONE, memory: Memory::Shared(ArenaCell::new()) }
+        Self::made(facts, choice, BarrierChoice::NONE, Memory::Shared(ArenaCell::new()))
+    }
+
+    const fn made(facts: Facts, choice: BackingChoice, barrier: BarrierChoice, memory: Memory) -> Self {
+        Self { facts, choice, barrier, memory, forks: Forks::new(ForkPolicy::Snapshot), unsealed: AtomicI32::new(0) }
+    }
+
+    /// The same with a [`ForkPolicy`]: shared memory knows no snapshots, private memory cannot be shared.
+    #[must_use]
+    pub fn with_fork_policy(mut self, policy: ForkPolicy) -> Self {
+        self.memory = match self.memory {
+            Memory::Private(private) => Memory::Private(private.with_fork_policy(policy)),
+            shared @ Memory::Shared(_) => shared,
+        };
+        self.forks = Forks::new(policy);
+        self
     }
 
     /// What the arena's memory is, and which call of the system refused what would have come first.
     #[must_use]
-    pub const fn backing(&self) -> BackingChoice {
-        self.choice
+    pub fn backing(&self) -> BackingChoice {
+        // Relaxed: a fact about an arena that this thread knows of.
+        let unsealed = match self.unsealed.load(Ordering::Relaxed) {
+            0 => None,
+            code => Some(Errno(code).by("fcntl(F_ADD_SEALS)")),
+        };
+        BackingChoice { unsealed, ..self.choice }
     }
 
     /// The same with a write barrier, so that [`Heap::mesh`](meshheap::Heap::mesh) may run beside threads that write:
@@ -139,10 +165,33 @@ impl LinuxPlatform {
         };
         let reserved = cell.reserve(|| {
             let arena = backing::reserve(self.choice.backing, bytes, align, self.facts.page_size);
-            let arena = arena.map_err(|refusal| Errno(refusal.code))?;
-            arena.behind_barrier(self.barrier.barrier)
+            let (arena, unsealed) = arena.map_err(|refusal| Errno(refusal.code))?;
+            // Relaxed: see `backing`.
+            self.unsealed.store(unsealed.map_or(0, |refusal| refusal.code), Ordering::Relaxed);
+            let arena = arena.behind_barrier(self.barrier.barrier)?.under(&self.forks)?;
+            self.forks.begin(self.facts.page_size)?;
+            Ok(arena)
         });
         reserved.map_err(|errno| errno.during(Operation::Reserve))
+    }
+
+    /// # Safety
+    /// As for [`Platform::release`].
+    unsafe fn release_shared(&self, cell: &ArenaCell, base: NonNull<u8>, bytes: usize) {
+        let end = |arena: Arena| {
+            if self.forks.has_views() {
+                drop(arena);
+                return;
+            }
+            arena.leave();
+            if self.forks.has_addresses() {
+                // SAFETY: this process keeps them free only.
+                unsafe { mapping::unmap(base, bytes) };
+            }
+        };
+        // SAFETY: the caller keeps the same contract.
+        unsafe { cell.release(base, bytes, end) };
+        self.forks.end(self.facts.page_size);
     }
 
     /// The live arena of shared memory.
@@ -150,6 +199,7 @@ impl LinuxPlatform {
     /// # Safety
     /// It must not be released while the reference is used: every verb's contract says that its pages lie in it.
     unsafe fn arena(&self) -> Result<&Arena, Errno> {
+        self.forks.check()?;
         match &self.memory {
             // SAFETY: the caller keeps the same contract.
             Memory::Shared(cell) => unsafe { cell.get() },
@@ -185,7 +235,7 @@ unsafe impl Platform for LinuxPlatform {
     unsafe fn release(&self, purpose: Purpose, base: NonNull<u8>, bytes: usize) {
         match (purpose, &self.memory) {
             // SAFETY: the caller keeps the same contract.
-            (Purpose::Arena, Memory::Shared(cell)) => unsafe { cell.release(base, bytes) },
+            (Purpose::Arena, Memory::Shared(cell)) => unsafe { self.release_shared(cell, base, bytes) },
             // SAFETY: as above.
             (Purpose::Arena, Memory::Private(private)) => unsafe { private.release(purpose, base, bytes) },
             // SAFETY: by the caller's contract this is a reservation that nothing uses any more.
@@ -253,15 +303,21 @@ unsafe impl Platform for LinuxPlatform {
     fn freeze(&self) -> Result<(), PlatformError> {
         match &self.memory {
             Memory::Private(private) => private.freeze(),
+            Memory::Shared(_) if self.forks.policy() != ForkPolicy::Snapshot => Ok(()),
             // Parent and child share it all.
             Memory::Shared(_) => Err(Errno(libc::EOPNOTSUPP).during(Operation::Freeze)),
         }
     }
 
     unsafe fn fork_done(&self) {
-        if let Memory::Private(private) = &self.memory {
+        match &self.memory {
             // SAFETY: the caller keeps the same contract.
-            unsafe { private.fork_done() };
+            Memory::Private(private) => unsafe { private.fork_done() },
+            Memory::Shared(cell) => {
+                if let Some((base, bytes)) = cell.addresses() {
+                    self.forks.fence(base, bytes);
+                }
+            }
         }
     }
 

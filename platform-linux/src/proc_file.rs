@@ -2,8 +2,8 @@
 
 use core::ffi::CStr;
 
+use crate::calls;
 use crate::descriptor::Descriptor;
-use crate::errno::{Errno, check, retry};
 
 /// An open file below `/proc`.
 pub(crate) struct ProcFile {
@@ -13,18 +13,13 @@ pub(crate) struct ProcFile {
 impl ProcFile {
     /// Opens `path` for reading; none if that is not allowed, or `/proc` is not there.
     pub(crate) fn open(path: &CStr) -> Option<Self> {
-        // SAFETY: the path ends with a zero.
-        let fd = retry(|| check(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) }));
+        let fd = calls::open(path, libc::O_RDONLY | libc::O_CLOEXEC);
         fd.ok().map(|fd| Self { file: Descriptor::new(fd) })
     }
 
     /// The next piece of the file; empty at its end.
     pub(crate) fn read<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-        let length = retry(|| {
-            // SAFETY: the kernel writes at most the buffer's length into it.
-            let length = unsafe { libc::read(self.file.number(), buffer.as_mut_ptr().cast(), buffer.len()) };
-            usize::try_from(length).map_err(|_| Errno::last())
-        });
+        let length = calls::read(self.file.number(), buffer);
         buffer.get(..length.ok()?)
     }
 

@@ -22,7 +22,7 @@ use meshheap::{Heap, LocalHeap, MeshBudget, MeshStep, Options, Platform};
 
 use crate::barrier::WriteBarrier;
 use crate::hybrid::HybridPlatform;
-use crate::meshing::{self, Meshing, Policy};
+use crate::meshing::{Meshing, Policy};
 use crate::scheduler;
 
 /// The heap of a process.
@@ -51,6 +51,10 @@ pub struct HeapCell {
     heap: UnsafeCell<MaybeUninit<SharedHeap>>,
     /// The pthread key whose destructor gives local heaps back, plus 1; 0: there is none.
     key: AtomicU32,
+    /// The thread that forks, from the heap's handler before the fork to the one after it, by [`thread_mark`]; 0: none does. Others
+    /// wait for it before they take any lock: it lets the heap's go for a while, when handlers that hold locks of their own
+    /// allocate, and must get them back from nobody who waits for these.
+    forker: AtomicUsize,
     /// The thread that holds all locks for a fork, by [`thread_mark`]; 0: none does.
     forking: AtomicUsize,
     /// Forks before which meshed pages could not be made private.
@@ -75,6 +79,7 @@ impl HeapCell {
             phase: AtomicU8::new(NONE),
             heap: UnsafeCell::new(MaybeUninit::uninit()),
             key: AtomicU32::new(0),
+            forker: AtomicUsize::new(0),
             forking: AtomicUsize::new(0),
             refused_forks: AtomicUsize::new(0),
             policy: Policy::new(),
@@ -128,9 +133,35 @@ impl HeapCell {
         }
     }
 
-    /// One step of meshing, beside whatever threads there are; none if there is no heap.
+    /// One step of meshing, beside whatever threads there are; none if there is no heap, no thread can be started for the
+    /// step, or the kernel keeps pages of the process for long, such as buffers that were registered with `io_uring`.
     pub fn mesh(&'static self, budget: MeshBudget) -> Option<MeshStep> {
-        Some(meshing::step(self.made()?, budget))
+        self.policy.step_on_request(self.made()?, budget)
+    }
+
+    /// Forks so far before which the system refused to make meshed pages private: their children share these with the parent.
+    pub fn refused_forks(&self) -> usize {
+        // Relaxed: a statistic.
+        self.refused_forks.load(Ordering::Relaxed)
+    }
+
+    fn begin_fork(&'static self) {
+        let mark = thread_mark();
+        // Acquire: pairs with the Release of the last forker. Bounded by its fork.
+        while let Err(forker) = self.forker.compare_exchange(0, mark, Ordering::Acquire, Ordering::Relaxed) {
+            if forker == mark {
+                // A signal handler forks between this thread's handlers: the locks are held already, or it may not wait.
+                return;
+            }
+            scheduler::yield_now();
+        }
+        self.lock_for_fork();
+    }
+
+    fn end_fork(&'static self) {
+        self.unlock_after_fork();
+        // Release: pairs with the Acquire of the next forker. Refused: the handler before the fork did not lock.
+        let _ = self.forker.compare_exchange(thread_mark(), 0, Ordering::Release, Ordering::Relaxed);
     }
 
     fn lock_for_fork(&'static self) {
@@ -197,6 +228,12 @@ pub unsafe trait ProcessHeap: Sized + 'static {
         None
     }
 
+    /// How many eighths of the mappings that the system allows a process meshing may use, unless the options say otherwise: the
+    /// program's only heap may have more than one among many, but the program needs some, too.
+    fn mapping_eighths() -> usize {
+        5
+    }
+
     /// The calling thread's pointer.
     fn local_pointer() -> *mut ThreadHeap;
 
@@ -208,6 +245,9 @@ pub unsafe trait ProcessHeap: Sized + 'static {
     fn is_inside() -> bool {
         false
     }
+
+    /// Notes whether it may, for the end of a thread, which calls the heap by itself. Nothing to do for who cannot tell.
+    fn set_inside(_inside: bool) {}
 
     /// The heap, made at the first call; none if the system has no room for it.
     #[inline]
@@ -256,10 +296,10 @@ fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
         Some(bytes) => platform.with_small_pages_up_to(bytes),
         None => platform,
     };
-    cell.policy.set(meshing);
+    cell.policy.set(meshing, P::barrier());
     // The program's only heap may take more of the mappings than one among many.
-    let half = platform.facts().mapping_limit.map(|limit| limit / 2);
-    options.mapping_budget = options.mapping_budget.or(half);
+    let most = platform.facts().mapping_limit.map(|limit| limit / 8 * P::mapping_eighths());
+    options.mapping_budget = options.mapping_budget.or(most);
     let Ok(made) = Heap::with_options(platform, options) else {
         cell.phase.store(NONE, Ordering::Release);
         return None;
@@ -282,16 +322,19 @@ fn make<P: ProcessHeap>() -> Option<&'static SharedHeap> {
 
 extern "C" fn fork_prepare<P: ProcessHeap>() {
     if !P::is_inside() {
-        P::cell().lock_for_fork();
+        P::cell().begin_fork();
     }
 }
 
 extern "C" fn fork_done<P: ProcessHeap>() {
-    P::cell().unlock_after_fork();
+    P::cell().end_fork();
 }
 
 extern "C" fn fork_child<P: ProcessHeap>() {
-    P::cell().unlock_after_fork();
+    P::cell().end_fork();
+    // Another thread may have been about to fork, too. It is gone.
+    // Relaxed: there is no other thread.
+    P::cell().forker.store(0, Ordering::Relaxed);
     P::cell().policy.begin_again_in_child();
 }
 
@@ -319,6 +362,8 @@ fn make_local<P: ProcessHeap>() -> Option<()> {
 
 /// Ends a thread's local heap. Allocations of later destructors go to the heap directly.
 extern "C" fn drop_local<P: ProcessHeap>(memory: *mut c_void) {
+    let was_inside = P::is_inside();
+    P::set_inside(true);
     P::set_local_pointer(GONE);
     let local: *mut ThreadHeap = memory.cast();
     // SAFETY: `make_local` wrote it, and nobody uses it from now on.
@@ -326,5 +371,70 @@ extern "C" fn drop_local<P: ProcessHeap>(memory: *mut c_void) {
     if let (Some(heap), Some(memory)) = (P::cell().made(), NonNull::new(memory.cast::<u8>())) {
         // SAFETY: `make_local` allocated it with this layout.
         unsafe { heap.dealloc(memory, Layout::new::<ThreadHeap>()) };
+    }
+    P::set_inside(was_inside);
+}
+
+#[cfg(all(test, feature = "global"))]
+mod tests {
+    use core::alloc::Layout;
+    use core::cell::Cell;
+    use core::ptr;
+    use std::sync::Mutex;
+    use std::thread;
+
+    use meshheap::Options;
+
+    use super::{HeapCell, ProcessHeap, ThreadHeap, fork_done, fork_prepare};
+
+    struct Test;
+
+    const LAYOUT: Layout = Layout::new::<u64>();
+
+    static CELL: HeapCell = HeapCell::new();
+
+    std::thread_local!(static LOCAL: Cell<*mut ThreadHeap> = const { Cell::new(ptr::null_mut()) });
+
+    // SAFETY: the cell is this type's alone, and so are the threads' pointers.
+    unsafe impl ProcessHeap for Test {
+        fn cell() -> &'static HeapCell {
+            &CELL
+        }
+
+        fn options() -> Options {
+            Options { arena_bytes: 64 << 20, ..Options::default() }
+        }
+
+        fn local_pointer() -> *mut ThreadHeap {
+            LOCAL.get()
+        }
+
+        fn set_local_pointer(local: *mut ThreadHeap) {
+            LOCAL.set(local);
+        }
+    }
+
+    /// The C library may run the handlers of two forks beside each other.
+    #[test]
+    fn forks_whose_handlers_allocate_while_they_hold_a_lock_do_not_wait_for_each_other() {
+        let heap = Test::heap().expect("there is room");
+        let lock = Mutex::new(());
+        let fork = || {
+            fork_prepare::<Test>();
+            let held = lock.lock().expect("nobody panics");
+            for _ in 0..3 {
+                // Handlers that allocate: the heap's locks are let go and taken again.
+                CELL.with_locks(|| {
+                    for _ in 0..50 {
+                        assert!(heap.statistics().taken_bytes < 1 << 20);
+                        thread::yield_now();
+                    }
+                });
+            }
+            drop(held);
+            fork_done::<Test>();
+        };
+        thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(|| (0..100).for_each(|_| fork())))));
+        assert!(heap.alloc(LAYOUT).is_ok(), "no lock is left held");
     }
 }

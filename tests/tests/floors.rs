@@ -1,5 +1,6 @@
 //! The architecture as a test: a file of the core names only lower floors, `mod.rs` of a floor is not named by its own
-//! files for anything but types that it defines, and only one file names atomics and locks.
+//! files for anything but types that it defines, and only one file names atomics and locks. What runs inside a program's calls
+//! of malloc makes none of the C library's calls that may cancel the thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,11 @@ const EXCEPTIONS: [(&str, &str); 1] = [
 ];
 
 fn core_sources() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src");
+    sources_in("../core/src")
+}
+
+fn sources_in(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();
     let mut folders = vec![root];
     while let Some(folder) = folders.pop() {
@@ -78,6 +83,21 @@ fn the_core_names_no_system() {
         for word in ["libc::", " static mut ", "thread_local!", "std::fs", "std::os"] {
             let allowed = path.ends_with("base/sync.rs") && word == "thread_local!";
             assert!(allowed || !code.contains(word), "{} names `{word}`", path.display());
+        }
+    }
+}
+
+/// Those of the C library's points of cancellation that a memory manager could be tempted to call.
+const CANCELLATION_POINTS: &str = "accept clock_nanosleep close connect creat epoll_wait fsync getrandom msync nanosleep open \
+    open64 openat pause poll ppoll pread pselect pthread_cond_wait pthread_join pthread_testcancel pwrite read readv recv select \
+    sem_wait send sigsuspend sleep usleep wait waitpid write";
+
+#[test]
+fn nothing_that_runs_in_calls_of_malloc_cancels_a_thread() {
+    for path in ["../platform-linux/src", "../preload/src"].into_iter().flat_map(sources_in) {
+        let code = code(&path);
+        for call in CANCELLATION_POINTS.split_whitespace() {
+            assert!(!code.contains(&format!("libc::{call}(")), "{} calls `{call}`", path.display());
         }
     }
 }

@@ -24,6 +24,8 @@ use crate::errno::Errno;
 #[derive(Debug)]
 pub(crate) struct FaultBarrier {
     run: Raised,
+    /// Whether a descriptor that the program closed is opened again.
+    is_opened_again: bool,
     /// The holder's of `run` alone.
     state: UnsafeCell<State>,
 }
@@ -45,7 +47,12 @@ impl FaultBarrier {
     /// Opens the descriptor, as a sandbox may forbid it later. Where that fails, it is tried again when it is needed.
     pub(super) fn new() -> Self {
         let state = State { descriptor: Userfaultfd::open().ok(), signals: Blocked::uninit() };
-        Self { run: Raised::new(), state: UnsafeCell::new(state) }
+        Self { run: Raised::new(), is_opened_again: false, state: UnsafeCell::new(state) }
+    }
+
+    /// The same, whose descriptor is opened again if the program closed it.
+    pub(super) fn opened_again(self) -> Self {
+        Self { is_opened_again: true, ..self }
     }
 
     /// Lets writers to the addresses wait, or go on.
@@ -75,7 +82,8 @@ impl FaultBarrier {
         let blocked = signals::block();
         // SAFETY: this thread holds the run.
         let state = unsafe { &mut *self.state.get() };
-        let raised = own(&mut state.descriptor).and_then(|descriptor| descriptor.protect(start, bytes));
+        let own = own(&mut state.descriptor, self.is_opened_again);
+        let raised = own.and_then(|descriptor| descriptor.protect(start, bytes));
         if raised.is_err() {
             self.run.let_go();
             signals::restore(&blocked);
@@ -107,9 +115,11 @@ impl FaultBarrier {
     }
 }
 
-/// The descriptor for this process's memory: a child opens its own, as it must not touch its parent's.
-fn own(descriptor: &mut Option<Userfaultfd>) -> Result<&Userfaultfd, Errno> {
-    if descriptor.as_ref().is_some_and(Userfaultfd::is_inherited) {
+/// The descriptor for this process's memory: a child opens its own, as it must not touch its parent's. So does the process, if
+/// it may, once it was closed.
+fn own(descriptor: &mut Option<Userfaultfd>, is_opened_again: bool) -> Result<&Userfaultfd, Errno> {
+    let is_lost = |own: &Userfaultfd| own.is_inherited() || is_opened_again && !own.is_open();
+    if descriptor.as_ref().is_some_and(is_lost) {
         *descriptor = None;
     }
     if descriptor.is_none() {

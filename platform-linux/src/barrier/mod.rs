@@ -6,7 +6,14 @@
 //!
 //! * A program that closes descriptors which it did not open must not do so while another thread meshes: that ends the
 //!   barrier early. Meshing then stops with an error ([`Operation::Protect`](meshheap::Operation), EBADF) before the next
-//!   run, and no file that got the number is ever touched.
+//!   run, and no file that got the number is ever touched. A [`HybridPlatform`](crate::HybridPlatform), which opens its
+//!   descriptor at the first mesh, opens another before the next run instead, since a process's heap has to outlive a
+//!   program that becomes a daemon.
+//! * **The thread that meshes must not use io_uring.** What the kernel received for a thread's ring it writes in that thread's
+//!   name, when the thread makes a system call; if it writes to the page that the thread has just made read-only, it waits for
+//!   that same thread, for ever. A process's heap makes its steps in threads of its own; whoever calls
+//!   [`Heap::mesh`](meshheap::Heap::mesh) himself does so in a thread for whose requests no buffer is an object of that
+//!   heap, or that has none under way, or whose ring has a thread of the kernel's (`IORING_SETUP_SQPOLL`).
 //! * A child of a fork opens a descriptor of its own at its first mesh.
 //!
 //! [`WriteBarrier::PageProtection`] works everywhere:
@@ -102,6 +109,14 @@ impl Barrier {
             WriteBarrier::Userfaultfd => Some(Self::Userfaultfd(FaultBarrier::new())),
             WriteBarrier::PageProtection => Some(Self::PageProtection(PageProtection::new(base, bytes)?)),
         })
+    }
+
+    /// The same, for a heap whose owner cannot know of descriptors: one that the program closed is opened again.
+    pub(crate) fn opened_again(self) -> Self {
+        match self {
+            Self::Userfaultfd(barrier) => Self::Userfaultfd(barrier.opened_again()),
+            other @ Self::PageProtection(_) => other,
+        }
     }
 
     /// Forbids or allows writes to addresses of the arena: one run at a time can be read-only, and the thread that made it so

@@ -4,8 +4,9 @@ use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 
 use crate::backing::Refusal;
+use crate::calls;
 use crate::descriptor::Descriptor;
-use crate::errno::{Errno, check, retry};
+use crate::errno::{Errno, check};
 
 // Of the kernel's `linux/userfaultfd.h`.
 const API: u64 = 0xaa;
@@ -88,7 +89,7 @@ impl Userfaultfd {
     }
 
     /// Whether the descriptor is what was opened.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         identity(self.number) == Ok(self.identity)
     }
 
@@ -162,8 +163,7 @@ fn open_file() -> Result<Descriptor, Refusal> {
 }
 
 fn open_by_device() -> Option<Descriptor> {
-    // SAFETY: the path ends with a zero.
-    let device = retry(|| check(unsafe { libc::open(DEVICE.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) })).ok()?;
+    let device = calls::open(DEVICE, libc::O_RDWR | libc::O_CLOEXEC).ok()?;
     let device = Descriptor::new(device);
     // SAFETY: takes numbers only.
     check(unsafe { libc::ioctl(device.number(), NEW, libc::O_CLOEXEC) }).ok().map(Descriptor::new)

@@ -88,7 +88,7 @@ impl Watch {
         // the change. One of the two sees the other.
         self.epoch.fetch_add(1, SeqCst);
         if self.waiters.load(SeqCst) > 0 {
-            futex::wake_all(&self.epoch);
+            futex::wake_all(&raw const self.epoch);
         }
         self.run.let_go();
     }

@@ -20,19 +20,24 @@
 //! One lock guards the table of what is shown and all changes of it. It is held from the moment at which a run is raised until
 //! it is lifted: nobody who holds it can then be waiting at the barrier.
 
+mod freezing;
 mod shown;
 mod views;
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use meshheap::{Access, Facts, Operation, PageIndex, PageRun, Platform, PlatformError, Purpose, Touch};
 
+use crate::backing::Refusal;
 use crate::barrier::{Barrier, BarrierChoice, WriteBarrier};
+use crate::collapse::Collapse;
 use crate::errno::Errno;
+use crate::fork_policy::ForkPolicy;
 use crate::private::PrivatePlatform;
 use crate::{clock, entropy, limits, mapping, scheduler};
+use freezing::Pages;
 use shown::{Shown, Table};
 use views::Views;
 
@@ -48,6 +53,8 @@ pub struct HybridPlatform {
     wish: Option<WriteBarrier>,
     /// The thread that changes what is shown; 0: none.
     holder: AtomicU32,
+    /// Whether a freeze took the locks, which `fork_done` gives back.
+    is_frozen: AtomicBool,
     /// The holder's alone.
     sharing: UnsafeCell<Sharing>,
 }
@@ -103,6 +110,41 @@ impl HybridPlatform {
         self
     }
 
+    /// The same with another [`ForkPolicy`]; memory that is private until it is meshed cannot be shared between processes.
+    #[must_use]
+    pub fn with_fork_policy(mut self, policy: ForkPolicy) -> Self {
+        self.private = self.private.with_fork_policy(policy);
+        self
+    }
+
+    /// Huge pages for up to `chunks` chunks of 2 MiB that are full and were always private: see [`PrivatePlatform::collapse`].
+    pub fn collapse(&self, chunks: usize) -> Collapse {
+        self.private.collapse_where(chunks, |pages, collapse| {
+            if self.is_held_here() {
+                return Err(Errno(libc::EDEADLK));
+            }
+            self.hold();
+            // SAFETY: this thread is the holder.
+            let table = unsafe { &(*self.sharing.get()).table };
+            let is_private = table.as_ref().is_none_or(|table| table.are_private(pages));
+            let outcome = if is_private { collapse() } else { Ok(false) };
+            self.let_go();
+            outcome
+        })
+    }
+
+    /// Why the file that meshed pages lie in could be cut short; none while there is no file, or if nobody can do that.
+    pub fn unsealed(&self) -> Option<Refusal> {
+        if self.is_held_here() {
+            return None;
+        }
+        self.hold();
+        // SAFETY: this thread is the holder.
+        let unsealed = unsafe { &*self.sharing.get() }.views.as_ref().and_then(Views::unsealed);
+        self.let_go();
+        unsealed
+    }
+
     fn with(wish: Option<WriteBarrier>) -> Self {
         let private = PrivatePlatform::new();
         let facts = Facts {
@@ -114,7 +156,8 @@ impl HybridPlatform {
             ..private.facts()
         };
         let sharing = Sharing { table: None, views: None, barrier: None, raised: None };
-        Self { facts, private, wish, holder: AtomicU32::new(0), sharing: UnsafeCell::new(sharing) }
+        let (holder, is_frozen) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { facts, private, wish, holder, is_frozen, sharing: UnsafeCell::new(sharing) }
     }
 
     /// Whether the calling thread changes what is shown already: it raised a run.
@@ -148,7 +191,7 @@ impl HybridPlatform {
         }
         // SAFETY: this thread is the holder, and `call` uses nothing of it but what it is given.
         let sharing = unsafe { &mut *self.sharing.get() };
-        let outcome = call(self, sharing);
+        let outcome = self.private.forks().check().and_then(|()| call(self, sharing));
         if was_held && outcome.is_ok() {
             self.lift(sharing);
         }
@@ -191,7 +234,13 @@ impl HybridPlatform {
         table.as_mut().ok_or(Errno(libc::ENOMEM))
     }
 
+    /// Of as much of the arena as is used.
+    fn new_views(&self) -> Result<Views, Errno> {
+        Views::new(self.private.length(), self.private.opened(), self.facts.page_size, self.private.forks())
+    }
+
     fn raise(&self, sharing: &mut Sharing, pages: PageRun) -> Result<(), Errno> {
+        self.private.forks().check()?;
         let (at, bytes) = self.addresses(pages)?;
         self.private.make_small(pages);
         if sharing.barrier.is_none() {
@@ -211,7 +260,8 @@ impl HybridPlatform {
             let refusal = choice.page_protection.or(choice.userfaultfd);
             return Err(Errno(refusal.map_or(libc::EPERM, |refusal| refusal.code)));
         }
-        Barrier::new(choice.barrier, self.private.base(), self.private.length())
+        let barrier = Barrier::new(choice.barrier, self.private.base(), self.private.length())?;
+        Ok(barrier.map(Barrier::opened_again))
     }
 
     /// # Safety
@@ -220,11 +270,12 @@ impl HybridPlatform {
         let (at, bytes) = self.addresses(pages)?;
         self.private.make_small(pages);
         if sharing.views.is_none() {
-            sharing.views = Some(Views::new(self.private.length(), self.facts.page_size)?);
+            sharing.views = Some(self.new_views()?);
         }
-        let views = sharing.views.as_ref().ok_or(Errno(libc::ENOMEM))?;
+        let views = sharing.views.as_mut().ok_or(Errno(libc::ENOMEM))?;
         let table = self.table(&mut sharing.table)?;
         let offset = pages.start.as_usize() * self.facts.page_size;
+        views.reach(offset + bytes)?;
         // SAFETY: by the caller's contract nobody writes to the pages; what the file holds there is nobody's.
         unsafe { views.fill(offset, at, bytes) };
         // SAFETY: the addresses show the same bytes afterwards.
@@ -257,7 +308,7 @@ impl HybridPlatform {
         let (at, bytes) = self.addresses(pages)?;
         let table = sharing.table.as_mut().ok_or(Errno(libc::EINVAL))?;
         // SAFETY: by the caller's contract there are no live objects.
-        unsafe { mapping::map_private_small(at.addr().get(), bytes) }?;
+        unsafe { self.private.map_new_small(at.addr().get(), bytes) }?;
         table.set_private(pages);
         // A refusal leaves pages of the file that nobody sees until they are used again.
         let _ = Self::remove_from_file(sharing, pages, self.facts.page_size);
@@ -285,7 +336,7 @@ impl HybridPlatform {
             Shown::Frozen => {
                 let (at, bytes) = self.addresses(pages)?;
                 // SAFETY: by the caller's contract nothing needs the pages.
-                unsafe { mapping::map_private_small(at.addr().get(), bytes) }?;
+                unsafe { self.private.map_new_small(at.addr().get(), bytes) }?;
                 if let Some(table) = &mut sharing.table {
                     table.set_private(pages);
                 }
@@ -299,15 +350,9 @@ impl HybridPlatform {
     fn freeze_held(&self, sharing: &mut Sharing) -> Result<(), Errno> {
         let (Some(views), Some(table)) = (&sharing.views, &mut sharing.table) else { return Ok(()) };
         let opened = self.private.opened() / self.facts.page_size;
-        let mut next = 0;
-        while let Some((pages, target)) = table.next_shared(next, opened) {
-            let (at, bytes) = self.addresses(pages)?;
-            // SAFETY: the addresses show the same bytes before and after, and nobody writes to the file through another view
-            // than the arena's.
-            unsafe { views.show_private(target.as_usize() * self.facts.page_size, bytes, at) }?;
-            table.set_frozen(pages);
-            next = pages.end().as_usize();
-        }
+        let base = core::ptr::with_exposed_provenance_mut(self.private.base());
+        let base = NonNull::new(base).ok_or(Errno(libc::EINVAL))?;
+        freezing::freeze(Pages { base, size: self.facts.page_size, opened }, views, table)?;
         // The private mappings keep the file. What is shared from now on goes to a new one, which both processes have for
         // themselves.
         table.forget_all_files(opened);
@@ -349,6 +394,10 @@ unsafe impl Platform for HybridPlatform {
             self.hold();
             // SAFETY: this thread is the holder.
             let sharing = unsafe { &mut *self.sharing.get() };
+            if !self.private.forks().has_views() {
+                // This process never had them.
+                core::mem::forget(sharing.views.take());
+            }
             *sharing = Sharing { table: None, views: None, barrier: None, raised: None };
             self.let_go();
         }
@@ -446,14 +495,25 @@ unsafe impl Platform for HybridPlatform {
         if self.is_held_here() {
             return Err(Errno(libc::EDEADLK).during(Operation::Freeze));
         }
-        self.private.freeze()?;
+        let private = self.private.freeze();
         self.hold();
+        // Relaxed: read by this thread, or by the one that it continues in the child.
+        self.is_frozen.store(true, Ordering::Relaxed);
+        private?;
+        if self.private.forks().policy() == ForkPolicy::Exclude {
+            return Ok(());
+        }
         // SAFETY: this thread is the holder.
         let sharing = unsafe { &mut *self.sharing.get() };
         self.freeze_held(sharing).map_err(|errno| errno.during(Operation::Freeze))
     }
 
     unsafe fn fork_done(&self) {
+        // A freeze that was refused because its thread held a lock already has taken none.
+        // Relaxed: see `freeze`.
+        if !self.is_frozen.swap(false, Ordering::Relaxed) {
+            return;
+        }
         // The child's thread has another number than the parent's: whoever calls this held it.
         self.let_go();
         // SAFETY: the caller keeps the same contract.

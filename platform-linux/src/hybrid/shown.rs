@@ -74,6 +74,11 @@ impl Table {
         self.run(pages).iter_mut().for_each(|entry| *entry = (*entry & IN_FILE) | FROZEN);
     }
 
+    /// Whether no file has to do with any of the pages.
+    pub(super) fn are_private(&self, pages: PageRun) -> bool {
+        self.entries()[pages.start.as_usize()..pages.end().as_usize()].iter().all(|&entry| entry == 0)
+    }
+
     /// Whether the file holds memory for the pages' own indices.
     pub(super) fn is_in_file(&mut self, pages: PageRun) -> bool {
         self.run(pages).iter().any(|entry| entry & IN_FILE != 0)

@@ -4,11 +4,17 @@
 //!   slow path ──▶ due? ──▶ look ──▶ decide: is a pass worth it?  ──▶ steps, within the share of CPU time ──▶ decide ..
 //!   thread    ──▶ sleep ─▶ look      (rule.rs)
 //! ```
+//!
+//! Beside other threads, a step is made by a thread that runs no code of the program: a thread that makes one behind userfaultfd
+//! must do nothing else that writes to objects, and the kernel writes in the name of a thread that used io_uring whenever that
+//! makes a system call.
 
+mod pinned;
 mod pressure;
 mod rule;
 mod single_thread;
 mod thread;
+mod usage;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -16,7 +22,7 @@ use core::time::Duration;
 
 use meshheap::{MeshBudget, MeshStep, StepEnd};
 
-use crate::barrier::signals;
+use crate::barrier::{WriteBarrier, signals};
 use crate::clock;
 use crate::process::SharedHeap;
 use rule::{Rule, Wish};
@@ -32,6 +38,7 @@ pub enum Meshing {
     #[default]
     OnRequest,
     /// In steps of a millisecond, on slow paths of threads that allocate and free. A program that does neither keeps what it holds.
+    /// With several threads, where writers may come to wait in the kernel, a thread makes the steps.
     Steps,
     /// By a thread, which is started when there is something to do.
     Thread,
@@ -55,10 +62,16 @@ impl Meshing {
 /// Steps on slow paths keep at least this far from each other.
 const STEP_PAUSE_NS: u64 = 1_000_000; // 1 ms
 
+/// On slow paths the heap is looked at this often at the least: the program is awake anyway, and what a collector leaves should be
+/// meshed before the program allocates more.
+const LOOK_PAUSE_NS: u64 = 10_000_000; // 10 ms
+
 /// The policy of one heap.
 #[derive(Debug)]
 pub(crate) struct Policy {
     meshing: AtomicU8,
+    /// Whether any thread may make a step beside others: none waits in the kernel for it.
+    is_anywhere: AtomicBool,
     /// The moment before which nobody need look, in nanoseconds of the coarse clock.
     due: AtomicU64,
     /// Whether a thread looks: the rule is its own.
@@ -74,6 +87,7 @@ impl Policy {
     pub(crate) const fn new() -> Self {
         Self {
             meshing: AtomicU8::new(Meshing::OnRequest as u8),
+            is_anywhere: AtomicBool::new(false),
             due: AtomicU64::new(0),
             is_looking: AtomicBool::new(false),
             rule: UnsafeCell::new(Rule::new()),
@@ -81,9 +95,11 @@ impl Policy {
         }
     }
 
-    /// Once, when the heap is made.
-    pub(crate) fn set(&self, meshing: Meshing) {
+    /// Once, when the heap is made; with the barrier that was asked for, or none: the first that works.
+    pub(crate) fn set(&self, meshing: Meshing, barrier: Option<WriteBarrier>) {
+        let is_anywhere = matches!(barrier, Some(WriteBarrier::PageProtection | WriteBarrier::None));
         // Relaxed: published with the heap.
+        self.is_anywhere.store(is_anywhere, Ordering::Relaxed);
         self.meshing.store(meshing as u8, Ordering::Relaxed);
     }
 
@@ -109,8 +125,8 @@ impl Policy {
         if now < self.due.load(Ordering::Relaxed) {
             return;
         }
-        let Some(wait) = self.look(heap) else { return };
-        self.due.store(now + wait.next_ns.max(STEP_PAUSE_NS), Ordering::Relaxed);
+        let Some(wait) = self.look(heap, false) else { return };
+        self.due.store(now + wait.next_ns.clamp(STEP_PAUSE_NS, LOOK_PAUSE_NS), Ordering::Relaxed);
         if wait.is_worth_a_thread && self.wants_thread() {
             self.helper.ask();
         }
@@ -129,12 +145,28 @@ impl Policy {
         match self.meshing() {
             Meshing::Thread => true,
             Meshing::Auto => single_thread::is_single() == Some(false),
+            Meshing::Steps => !self.may_step_here(),
             _ => false,
         }
     }
 
-    /// Decides, or makes a step; none if another thread is at it.
-    fn look(&self, heap: &SharedHeap) -> Option<Wait> {
+    /// Whether a thread of the program may make a step.
+    fn may_step_here(&self) -> bool {
+        // Relaxed: see `set`.
+        self.is_anywhere.load(Ordering::Relaxed) || single_thread::is_single() == Some(true)
+    }
+
+    /// One step of meshing on request, beside whatever threads there are; none if it takes a thread and none can be started, or
+    /// while the kernel keeps pages of the process.
+    pub(crate) fn step_on_request(&self, heap: &'static SharedHeap, budget: MeshBudget) -> Option<MeshStep> {
+        if pinned::are_any() {
+            return None;
+        }
+        if self.may_step_here() { Some(step(heap, budget)) } else { thread::step_in_own_thread(heap, budget) }
+    }
+
+    /// Decides, or makes a step; none if another thread is at it. `is_own`: in a thread that is ours.
+    fn look(&self, heap: &SharedHeap, is_own: bool) -> Option<Wait> {
         // Acquire: pairs with the Release below.
         if self.is_looking.swap(true, Ordering::Acquire) {
             return None;
@@ -142,8 +174,15 @@ impl Policy {
         // SAFETY: this thread set the flag.
         let rule = unsafe { &mut *self.rule.get() };
         let now = clock::now_ns();
-        let wait = match rule.decide(now, heap) {
-            Wish::Wait(next_ns) => Wait { next_ns, is_worth_a_thread: rule.is_large(), is_idle: rule.is_idle() },
+        let may_step = is_own || self.may_step_here();
+        let wait = match if may_step { rule.decide(now, heap) } else { rule.glance(now, heap) } {
+            Wish::Wait(next_ns) => {
+                let is_idle = rule.is_idle();
+                Wait { next_ns, is_worth_a_thread: rule.is_large() && !is_idle, is_idle }
+            }
+            Wish::Step if !may_step => {
+                Wait { next_ns: LOOK_PAUSE_NS, is_worth_a_thread: true, is_idle: false }
+            }
             Wish::Step => {
                 let step = step(heap, MeshBudget::time(Duration::from_nanos(rule.step_ns())));
                 let next_ns = rule.note_step(&step);
@@ -176,8 +215,8 @@ struct Wait {
     is_idle: bool,
 }
 
-/// One step of meshing, which is safe beside whatever threads the program has.
-pub(crate) fn step(heap: &SharedHeap, budget: MeshBudget) -> MeshStep {
+/// One step of meshing beside whatever threads the program has, in a thread that may make it.
+fn step(heap: &SharedHeap, budget: MeshBudget) -> MeshStep {
     if single_thread::is_single() != Some(true) {
         return heap.mesh(budget);
     }

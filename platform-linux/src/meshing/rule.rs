@@ -1,20 +1,23 @@
 //! The rule: when a pass is worth it, and how fast it may go.
 //!
 //! A pass begins when the heap holds much more than is in use, has changed since that was last looked into, and an estimate says
-//! that a pass would free enough of it. Looking and steps take a share of CPU time, a part of which is saved up while there is
-//! nothing to do. Memory pressure lifts that.
+//! that a pass would free enough of it. It waits for calm, unless much was freed at once. Looking and steps take a share of CPU
+//! time, a part of which is saved up while there is nothing to do. Memory pressure lifts that.
 
 use meshheap::{MeshStep, StepEnd};
 
-use super::pressure;
+use super::usage::Usage;
+use super::{pinned, pressure};
 use crate::clock;
 use crate::process::SharedHeap;
 
-/// A step takes a millisecond: the pause of the thread that makes it. Where steps come seldom, one part in so many of the time
-/// between them, but no more than the most.
+/// A step, the pause of the thread that makes it, takes half of the time since the last, but not much of it: so long at the
+/// least, and at the most.
 const STEP_LEAST_NS: u64 = 1_000_000; // 1 ms
-const STEP_MOST_NS: u64 = 5_000_000; // 5 ms
+const STEP_USUAL_NS: u64 = 2_000_000; // 2 ms
+/// Where steps come seldom, one part in so many of the time between them, but no more than the most.
 const STEP_PART: u64 = 20;
+const STEP_MOST_NS: u64 = 5_000_000; // 5 ms
 
 /// How often the heap is looked at while no pass is under way.
 const PERIOD_NS: u64 = 100_000_000; // 100 ms
@@ -31,13 +34,9 @@ const CHANGE_PART: usize = 16;
 /// A pass is worth it if it frees one part in this many of what the heap holds, or of [`WASTE_LEAST_BYTES`].
 const YIELD_PART: usize = 64;
 
-/// While what is in use changes by more than one part in this many from look to look, a pass waits: sparser spans fit together
-/// better, and what is laid together too early stays in many small groups. Not where two thirds are wasted already.
-const RESTLESS_PART: usize = 128;
-
-/// Calm looks that a pass waits for, and the most that it waits.
-const CALM_LOOKS: u32 = 3;
-const RESTLESS_MOST_NS: u64 = 5_000_000_000; // 5 s
+/// What a fork took apart is laid together again so long after that was seen first: many forks come in bursts, and many children end
+/// soon.
+const THAW_AFTER_NS: u64 = 1_000_000_000; // 1 s
 
 /// Meshing may take one part in this many of the time that passes.
 const SHARE_PART: u64 = 100;
@@ -75,16 +74,14 @@ pub(super) struct Rule {
     passed_ns: u64,
     /// What was found when a pass was last thought of. What the pass changed is looked into as well: the next may free more.
     before: Waste,
-    /// Looks in a row at which what is in use had hardly changed, and when they last began to be so few that a pass waits; 0: they
-    /// are not.
-    calm: u32,
-    restless_since_ns: u64,
+    usage: Usage,
+    /// When it was seen that a fork took groups apart; 0: none did.
+    forked_ns: u64,
     pressure_at_ns: u64,
     is_short: bool,
-    /// Bytes in use at the last look, and how many looks they have been the same.
-    taken: usize,
     /// Bytes held at the last look.
     held: usize,
+    /// How many looks in a row found the same in use.
     unchanged: u32,
 }
 
@@ -120,11 +117,10 @@ impl Rule {
             looked_ns: 0,
             passed_ns: 0,
             before: Waste { held: 0, taken: 0 },
-            calm: 0,
-            restless_since_ns: 0,
+            usage: Usage::new(),
+            forked_ns: 0,
             pressure_at_ns: 0,
             is_short: false,
-            taken: 0,
             held: 0,
             unchanged: 0,
         }
@@ -137,52 +133,60 @@ impl Rule {
 
     /// Whether nothing has changed for a while.
     pub(super) const fn is_idle(&self) -> bool {
-        self.unchanged >= IDLE_LOOKS && !self.in_pass
+        self.unchanged >= IDLE_LOOKS && !self.in_pass && self.forked_ns == 0
     }
 
     /// How long the step may take that is due: longer if nobody has looked for long, as in programs that hardly allocate.
-    pub(super) const fn step_ns(&self) -> u64 {
-        let longer = self.passed_ns / STEP_PART;
-        if longer < STEP_LEAST_NS {
-            STEP_LEAST_NS
-        } else if longer > STEP_MOST_NS {
-            STEP_MOST_NS
-        } else {
-            longer
-        }
+    pub(super) fn step_ns(&self) -> u64 {
+        let usual = (self.passed_ns / 2).clamp(STEP_LEAST_NS, STEP_USUAL_NS);
+        usual.max(STEP_MOST_NS.min(self.passed_ns / STEP_PART))
     }
 
-    /// What is to be done at the moment `now_ns`.
+    /// What is to be done at the moment `now_ns`. Takes some 12 KiB of stack.
     pub(super) fn decide(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
+        self.note_time(now_ns);
+        if self.in_pass {
+            return self.step_or_wait();
+        }
+        let (waste, dirty) = self.note_waste(now_ns, heap);
+        self.look_at_pressure(now_ns, &waste);
+        self.in_pass = self.has_to_thaw(now_ns, heap)
+            || self.may_be_worth_it(&waste) && self.is_time(now_ns) && self.is_worth_it(heap, &waste, dirty);
+        if self.in_pass { self.step_or_wait() } else { Wish::Wait(PERIOD_NS) }
+    }
+
+    /// The same for a thread that makes no step itself and may have a small stack: wishes for a step if one may be worth it.
+    pub(super) fn glance(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
+        self.note_time(now_ns);
+        let (waste, _) = self.note_waste(now_ns, heap);
+        let may_step = self.in_pass || self.may_be_worth_it(&waste) && self.is_time(now_ns);
+        if may_step { Wish::Step } else { Wish::Wait(PERIOD_NS) }
+    }
+
+    fn note_time(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.looked_ns);
         (self.looked_ns, self.passed_ns) = (now_ns, passed);
         self.credit_ns = CREDIT_MOST_NS.min(self.credit_ns.saturating_add(passed / SHARE_PART));
-        if self.in_pass {
-            return if self.may_go_on() { Wish::Step } else { Wish::Wait(PERIOD_NS) };
-        }
+    }
+
+    /// What the heap wastes now, and the part of it in dirty pages.
+    fn note_waste(&mut self, now_ns: u64, heap: &SharedHeap) -> (Waste, usize) {
         let (waste, dirty) = Waste::of(heap);
-        self.unchanged = if waste.taken == self.taken { self.unchanged.saturating_add(1) } else { 0 };
-        self.look_at_calm(now_ns, &waste);
-        (self.taken, self.held) = (waste.taken, waste.held);
-        self.look_at_pressure(now_ns, &waste);
-        self.in_pass = self.may_be_worth_it(&waste) && self.is_calm(now_ns) && self.is_worth_it(heap, &waste, dirty);
-        if self.in_pass { Wish::Step } else { Wish::Wait(PERIOD_NS) }
+        self.unchanged = if waste.taken == self.usage.taken() { self.unchanged.saturating_add(1) } else { 0 };
+        self.usage.look(now_ns, waste.taken);
+        self.held = waste.held;
+        (waste, dirty)
     }
 
-    fn look_at_calm(&mut self, now_ns: u64, waste: &Waste) {
-        let is_calm = waste.taken.abs_diff(self.taken) <= self.taken / RESTLESS_PART;
-        self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
-        if self.calm >= CALM_LOOKS {
-            self.restless_since_ns = 0;
-        } else if self.restless_since_ns == 0 {
-            self.restless_since_ns = now_ns;
-        }
+    /// A pass goes on, unless it has no time, or the kernel keeps pages of the process.
+    fn step_or_wait(&self) -> Wish {
+        if self.may_go_on() && !pinned::are_any() { Wish::Step } else { Wish::Wait(PERIOD_NS) }
     }
 
-    const fn is_calm(&self, now_ns: u64) -> bool {
-        let waited = now_ns.saturating_sub(self.restless_since_ns);
-        let is_mostly_wasted = self.held > 3 * self.taken;
-        self.calm >= CALM_LOOKS || waited >= RESTLESS_MOST_NS || is_mostly_wasted || self.is_short
+    /// Whether a pass need not wait: also where two thirds are wasted.
+    const fn is_time(&self, now_ns: u64) -> bool {
+        let is_mostly_wasted = self.held > 3 * self.usage.taken();
+        self.usage.is_calm(now_ns) || self.usage.has_dropped() || is_mostly_wasted || self.is_short
     }
 
     fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {
@@ -191,6 +195,16 @@ impl Rule {
         }
         self.pressure_at_ns = now_ns + PRESSURE_PERIOD_NS;
         self.is_short = pressure::is_memory_short();
+    }
+
+    fn has_to_thaw(&mut self, now_ns: u64, heap: &SharedHeap) -> bool {
+        let is_apart = heap.has_to_thaw();
+        self.forked_ns = match self.forked_ns {
+            _ if !is_apart => 0,
+            0 => now_ns,
+            since => since,
+        };
+        is_apart && now_ns.saturating_sub(self.forked_ns) >= THAW_AFTER_NS && self.may_go_on()
     }
 
     const fn may_go_on(&self) -> bool {

@@ -17,7 +17,7 @@ const ARENA_BYTES: usize = 64 << 20;
 
 /// What is said of a backing that nothing stood in the way of.
 const fn free_choice(backing: Backing) -> BackingChoice {
-    BackingChoice { backing, memfd: None, shared_anonymous: None }
+    BackingChoice { backing, memfd: None, shared_anonymous: None, unsealed: None }
 }
 
 fn open_files() -> usize {

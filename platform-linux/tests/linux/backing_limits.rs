@@ -43,7 +43,17 @@ fn refusal(by: &'static str, code: i32) -> Option<Refusal> {
 
 /// The choice that falls on shared anonymous memory.
 fn shared(by: &'static str, code: i32) -> BackingChoice {
-    BackingChoice { backing: Backing::SharedAnonymous, memfd: refusal(by, code), shared_anonymous: None }
+    BackingChoice {
+        backing: Backing::SharedAnonymous,
+        memfd: refusal(by, code),
+        shared_anonymous: None,
+        unsealed: None,
+    }
+}
+
+/// The choice that falls on private memory.
+const fn private(memfd: Option<Refusal>, shared_anonymous: Option<Refusal>) -> BackingChoice {
+    BackingChoice { backing: Backing::Private, memfd, shared_anonymous, unsealed: None }
 }
 
 #[test]
@@ -62,7 +72,7 @@ fn under_a_filter_without_mremap_the_memory_is_private() {
         refuse(&[libc::SYS_mremap]);
         let platform = LinuxPlatform::new();
         let refused = refusal("mremap", libc::EPERM);
-        let expected = BackingChoice { backing: Backing::Private, memfd: refused, shared_anonymous: refused };
+        let expected = private(refused, refused);
         assert_eq!(platform.backing(), expected);
         assert!(!platform.facts().can_alias);
         let heap = heap_on(platform, ARENA_BYTES);
@@ -149,7 +159,7 @@ fn with_strict_overcommit_and_without_memfd_the_memory_is_private() {
         let platform = LinuxPlatform::new();
         let (memfd, shared_anonymous) =
             (refusal("memfd_create", libc::EPERM), refusal("vm.overcommit_memory", libc::ENOMEM));
-        assert_eq!(platform.backing(), BackingChoice { backing: Backing::Private, memfd, shared_anonymous });
+        assert_eq!(platform.backing(), private(memfd, shared_anonymous));
         let heap = heap_on(platform, ARENA_BYTES);
         assert!(are_untouched(&sparse_objects(&heap)));
     });
@@ -164,7 +174,7 @@ fn where_all_memory_is_locked_it_is_private() {
         }
         let platform = LinuxPlatform::new();
         let refused = refusal("madvise(MADV_REMOVE)", libc::EINVAL);
-        let expected = BackingChoice { backing: Backing::Private, memfd: refused, shared_anonymous: refused };
+        let expected = private(refused, refused);
         assert_eq!(platform.backing(), expected);
         assert!(!platform.facts().can_alias);
         // May need more locked memory than the process is allowed.

@@ -220,3 +220,34 @@ fn without_a_private_view_nothing_is_meshed_or_lost() {
         assert_untouched(&kept);
     });
 }
+
+/// The flags of each shared mapping of the heap's file.
+fn flags_of_shared_mappings() -> Vec<String> {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has this file");
+    let mut is_shared = false;
+    let mut found = Vec::new();
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            found.extend(is_shared.then(|| flags.to_owned()));
+        } else if line.contains("memfd:meshheap") {
+            is_shared = line.contains(" rw-s ");
+        } else if line.split(' ').next().is_some_and(|range| range.contains('-')) {
+            is_shared = false;
+        }
+    }
+    found
+}
+
+#[test]
+fn a_core_dump_holds_meshed_pages_where_objects_lie_and_nowhere_else() {
+    alone(|| {
+        let heap = heap(10);
+        let kept = sparse_objects(&heap, LAYOUT, 60_000, 10);
+        mesh_all(&heap);
+        let flags = flags_of_shared_mappings();
+        assert!(flags.len() > 100, "pages were meshed");
+        let left_out = flags.iter().filter(|flags| flags.contains(" dd")).count();
+        assert_eq!(left_out, 1, "the view, as long as the heap, mostly of pages that nobody touched");
+        assert_untouched(&kept);
+    });
+}

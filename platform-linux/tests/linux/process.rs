@@ -54,3 +54,24 @@ pub(crate) fn lower_for_a_while(resource: Resource, bytes: libc::rlim_t) -> impl
     // SAFETY: `before` is a whole limit.
     move || assert_eq!(unsafe { libc::setrlimit(resource, &raw const before) }, 0, "up to the hard limit")
 }
+
+/// Runs `child` in a forked process, and gives the number of the signal that ended it, if one did. Its panics fail the test.
+pub(crate) fn in_child(after_fork: impl FnOnce(), child: impl FnOnce()) -> Option<i32> {
+    // SAFETY: tests run alone, so that no lock of the standard library is held, and the child ends without unwinding.
+    let pid = unsafe { libc::fork() };
+    after_fork();
+    if pid == 0 {
+        let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(child));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    assert!(pid > 0, "fork works");
+    let mut status = 0;
+    // SAFETY: the kernel writes the status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    if libc::WIFSIGNALED(status) {
+        return Some(libc::WTERMSIG(status));
+    }
+    assert_eq!(status, 0, "the child found what it should");
+    None
+}
