@@ -80,6 +80,11 @@ struct mh_figures {
   uint64_t longest_step_ns;
   // Wrong pointers found so far.
   uint64_t wrong_pointers;
+  // Objects that are pinned now, not bytes.
+  uint64_t pinned_objects;
+  // Forks so far before which the system refused to make meshed pages private, so that the child shares them. Only malloc's heap
+  // forks: 0 for others.
+  uint64_t refused_forks;
 };
 
 // A run of pages, as [`mh_walk`] shows it.
@@ -136,6 +141,14 @@ extern "C" {
 size_t mh_statistics(const struct mh_heap *heap,
                      struct mh_figures *statistics,
                      size_t struct_bytes);
+
+// The same for the heap that malloc itself uses in this process; what the calling thread keeps for its next allocations goes back
+// to it.
+//
+// # Safety
+// `statistics` must be writable for `struct_bytes` bytes.
+size_t mh_malloc_statistics(struct mh_figures *statistics,
+                            size_t struct_bytes);
 
 // Writes the heap's figures to `text` as a JSON object, with the field names of `mh_figures`, cut off to `text_bytes` bytes
 // with the zero at its end. Returns its whole length without the zero, as `snprintf` does.
@@ -281,6 +294,33 @@ void *mh_local_realloc(struct mh_local *local,
 // # Safety
 // As for [`mh_local_alloc`].
 void mh_local_flush(struct mh_local *local);
+
+// Keeps the physical memory behind an object's addresses what it is, until [`mh_unpin`]: meshing leaves it alone. For memory that
+// is written to by other means than its address, such as devices, direct I/O and registered buffers of `io_uring`. An object
+// must be unpinned before it is freed or reallocated. Returns 0; EINVAL, if the pointer is no object of this heap; EALREADY, if
+// it is pinned; ENOMEM, if there is no memory to note it.
+//
+// # Safety
+// `heap` must be a live heap. Not to be called by a signal handler that may have interrupted a step of meshing.
+int mh_pin(const struct mh_heap *heap,
+           const void *object);
+
+// Ends what [`mh_pin`] began. Returns 0, or EINVAL if the pointer is no pinned object of this heap.
+//
+// # Safety
+// As for [`mh_pin`].
+int mh_unpin(const struct mh_heap *heap, const void *object);
+
+// Calls `see` with `context` and each object of the heap that nobody freed, with the bytes that it holds, in the order of
+// addresses; `see` may be null. Returns how many there are. For a heap that is about to be destroyed: what local heaps keep for
+// their next allocations would look alive.
+//
+// # Safety
+// `heap` must be a live heap that has no local heaps any more. Nobody may use it until the call returns: `see` may only look at
+// the object.
+size_t mh_leaks(struct mh_heap *heap,
+                void (*see)(void *context, const void *object, size_t bytes),
+                void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

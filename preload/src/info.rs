@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::fmt::Write;
 
-use crate::process::{give_back, statistics};
+use crate::process::{give_back, refused_forks, statistics};
 use crate::settings;
 use crate::text::{Line, say};
 
@@ -70,7 +70,7 @@ pub extern "C" fn mallinfo() -> Mallinfo {
 fn say_statistics() {
     let figures = statistics();
     say(format_args!(
-        "live {} held {} metadata {} free {} peak {} meshed {} mappings {} passes {} steps {} longest step {} ns wrong pointers {}",
+        "live {} held {} metadata {} free {} peak {} meshed {} mappings {} passes {} steps {} longest step {} ns wrong pointers {} refused forks {}",
         figures.taken_bytes,
         figures.held_bytes,
         figures.metadata_bytes,
@@ -82,6 +82,7 @@ fn say_statistics() {
         figures.mesh_steps,
         figures.longest_step_ns,
         figures.misuses,
+        refused_forks(),
     ));
 }
 

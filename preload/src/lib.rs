@@ -11,7 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `c_api`, `cxx`, `info` | malloc and its relatives |
-//! | `mh_heap`, `mh_local`, `mh_figures` | heaps as values, the functions `mh_...`: they share nothing with the above but the library |
+//! | `mh_heap`, `mh_local`, `mh_objects`, `mh_figures` | heaps as values, the functions `mh_...`: they share nothing with the above but the library |
 //! | `process` | what malloc and the operators have in common: allocation and free in the process's heap, and errno |
 //! | `thread_pointer` | one word a thread, in two instructions |
 //! | `freed_mark` | a word in freed objects, by which a second free is seen at once |
@@ -41,6 +41,7 @@ pub mod info;
 pub mod mh_figures;
 pub mod mh_heap;
 pub mod mh_local;
+pub mod mh_objects;
 mod misuse;
 mod process;
 mod settings;

@@ -3,9 +3,10 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
 
-use core_heap::PageUse;
+use core_heap::{PageUse, Statistics};
 
 use crate::mh_heap::MhHeap;
+use crate::process;
 use crate::text::Line;
 
 /// A heap's figures, in bytes unless their names say otherwise. Later versions add fields at the end.
@@ -42,10 +43,18 @@ pub struct MhStatistics {
     pub longest_step_ns: u64,
     /// Wrong pointers found so far.
     pub wrong_pointers: u64,
+    /// Objects that are pinned now, not bytes.
+    pub pinned_objects: u64,
+    /// Forks so far before which the system refused to make meshed pages private, so that the child shares them. Only malloc's heap
+    /// forks: 0 for others.
+    pub refused_forks: u64,
 }
 
 fn figures(heap: &MhHeap) -> MhStatistics {
-    let now = heap.0.statistics();
+    figures_of(heap.0.statistics(), 0)
+}
+
+const fn figures_of(now: Statistics, refused_forks: usize) -> MhStatistics {
     MhStatistics {
         live_bytes: now.taken_bytes as u64,
         held_bytes: now.held_bytes as u64,
@@ -62,6 +71,8 @@ fn figures(heap: &MhHeap) -> MhStatistics {
         pages_meshed: now.pages_meshed,
         longest_step_ns: now.longest_step_ns,
         wrong_pointers: now.misuses,
+        pinned_objects: now.pinned_objects as u64,
+        refused_forks: refused_forks as u64,
     }
 }
 
@@ -78,9 +89,28 @@ pub unsafe extern "C" fn mh_statistics(
 ) -> usize {
     // SAFETY: by the caller's contract.
     let now = figures(unsafe { &*heap });
+    // SAFETY: as the caller's.
+    unsafe { write_figures(&now, statistics, struct_bytes) }
+}
+
+/// The same for the heap that malloc itself uses in this process; what the calling thread keeps for its next allocations goes back
+/// to it.
+///
+/// # Safety
+/// `statistics` must be writable for `struct_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mh_malloc_statistics(statistics: *mut MhStatistics, struct_bytes: usize) -> usize {
+    let now = figures_of(process::statistics(), process::refused_forks());
+    // SAFETY: as the caller's.
+    unsafe { write_figures(&now, statistics, struct_bytes) }
+}
+
+/// # Safety
+/// As for [`mh_malloc_statistics`].
+unsafe fn write_figures(now: &MhStatistics, statistics: *mut MhStatistics, struct_bytes: usize) -> usize {
     let bytes = struct_bytes.min(size_of::<MhStatistics>());
     // SAFETY: both are at least that long, and they are two.
-    unsafe { (&raw const now).cast::<u8>().copy_to_nonoverlapping(statistics.cast(), bytes) };
+    unsafe { core::ptr::from_ref(now).cast::<u8>().copy_to_nonoverlapping(statistics.cast(), bytes) };
     bytes
 }
 
@@ -109,6 +139,8 @@ pub unsafe extern "C" fn mh_statistics_json(heap: *const MhHeap, text: *mut c_ch
         ("pages_meshed", now.pages_meshed),
         ("longest_step_ns", now.longest_step_ns),
         ("wrong_pointers", now.wrong_pointers),
+        ("pinned_objects", now.pinned_objects),
+        ("refused_forks", now.refused_forks),
     ];
     let mut line = Line::new();
     for (at, (name, value)) in fields.into_iter().enumerate() {

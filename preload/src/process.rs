@@ -50,6 +50,11 @@ unsafe impl ProcessHeap for Malloc {
     }
 
     /// Programs are many and mostly small: an interpreter's process must not hold 2 MiB more for one huge page.
+    fn mapping_eighths() -> usize {
+        // Half: who runs a program on it may not know how many it takes itself.
+        4
+    }
+
     fn small_pages_bytes() -> Option<usize> {
         Some(SMALL_PAGES_BYTES)
     }
@@ -65,6 +70,10 @@ unsafe impl ProcessHeap for Malloc {
 
     fn is_inside() -> bool {
         thread_pointer::is_inside()
+    }
+
+    fn set_inside(inside: bool) {
+        thread_pointer::set_inside(inside);
     }
 }
 
@@ -352,14 +361,21 @@ pub(crate) fn statistics() -> Statistics {
     })
 }
 
+/// Forks so far whose children share meshed pages with this process: see [`HeapCell::refused_forks`].
+pub(crate) fn refused_forks() -> usize {
+    Malloc::cell().refused_forks()
+}
+
 /// Meshes the heap and gives all free pages back to the system, and what this thread keeps. Returns how many bytes.
 pub(crate) fn give_back() -> usize {
     slowly(|| {
         if let Some(local) = Malloc::local_at_hand() {
             local.flush();
         }
-        let step = Malloc::cell().mesh(MeshBudget::UNLIMITED);
-        let meshed = step.map_or(0, |step| step.pages_freed + step.pages_purged) * settings::page_bytes();
-        meshed + Malloc::cell().made().and_then(|heap| heap.purge().ok()).unwrap_or(0)
+        // The first step may only end a pass that is under way, and was planned while less was free.
+        let steps = if matches!(settings::meshing(), Meshing::OnRequest | Meshing::Off) { 1 } else { 2 };
+        let step = || Malloc::cell().mesh(MeshBudget::UNLIMITED);
+        let pages: usize = (0..steps).filter_map(|_| step()).map(|step| step.pages_freed + step.pages_purged).sum();
+        pages * settings::page_bytes() + Malloc::cell().made().and_then(|heap| heap.purge().ok()).unwrap_or(0)
     })
 }

@@ -26,6 +26,8 @@ use crate::text::say;
 
 /// See [`arena_bytes`].
 const ARENA_LEAST_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (33 % usize::BITS) }; // 8 GiB
+/// See [`room`].
+const OTHERS_BYTES: usize = 48 << 20; // 48 MiB
 /// See [`arena_bytes`].
 const ARENA_MOST_BYTES: usize = if usize::BITS < 64 { 1 << 30 } else { 1 << (40 % usize::BITS) }; // 1 TiB
 
@@ -97,7 +99,29 @@ pub(crate) fn options() -> Options {
 /// space, too, which a program that locks its memory pays for.
 fn arena_bytes() -> usize {
     let memory = configured(libc::_SC_PHYS_PAGES).unwrap_or(0).saturating_mul(page_bytes());
-    memory.saturating_mul(2).clamp(ARENA_LEAST_BYTES, ARENA_MOST_BYTES)
+    memory.saturating_mul(2).clamp(ARENA_LEAST_BYTES, ARENA_MOST_BYTES).min(room())
+}
+
+/// What limits of the process leave for objects. Tables are reserved for a whole arena, so one beyond that would leave less. Under
+/// a limit of address space the program needs some for its libraries, stacks and files.
+fn room() -> usize {
+    let space = limit(libc::RLIMIT_AS).map(|most| most.saturating_sub(OTHERS_BYTES.max(most / 4)).max(most / 4));
+    let data = limit(libc::RLIMIT_DATA);
+    space.into_iter().chain(data).min().unwrap_or(usize::MAX)
+}
+
+/// The name of a limit: the C libraries disagree.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = c_int;
+
+/// A limit of the process, if there is one.
+fn limit(resource: Resource) -> Option<usize> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel writes into `limit`, or fails.
+    let is_known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }
 
 /// A number of the system's configuration.

@@ -46,6 +46,7 @@ pub(crate) fn say(text: fmt::Arguments<'_>) {
     // A line never fails: it is cut off.
     let _ = writeln!(line, "meshheap: {text}");
     let bytes = line.as_bytes();
+    // By the system call: the C library's function may cancel the thread, which may be inside the heap.
     // SAFETY: the bytes are the line's.
-    unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+    unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, bytes.as_ptr(), bytes.len()) };
 }

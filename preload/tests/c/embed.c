@@ -49,6 +49,67 @@ static void survivors_are_whole(void) {
             CHECK(objects[at][byte] == at % 251);
 }
 
+/* Pins are counted, and end. */
+static void pins(struct mh_heap *heap) {
+    char *object = mh_alloc(heap, 4000, 0), local = 0;
+    CHECK(mh_pin(heap, object) == 0 && figures_of(heap).pinned_objects == 1);
+    CHECK(mh_pin(heap, object) == EALREADY && mh_pin(heap, &local) == EINVAL && mh_pin(heap, NULL) == EINVAL);
+    CHECK(mh_unpin(heap, object) == 0 && figures_of(heap).pinned_objects == 0);
+    CHECK(mh_unpin(heap, object) == EINVAL && mh_unpin(heap, NULL) == EINVAL);
+    CHECK(mh_free(heap, object) == 0);
+}
+
+/* Bytes that a pass meshes with all objects pinned, or none. */
+static size_t meshed_with_pins(int pinned) {
+    struct mh_options options = {.struct_bytes = sizeof options, .arena_bytes = (size_t)1 << 30, .seed = 7};
+    struct mh_heap *heap = mh_create(&options);
+    CHECK(heap);
+    fragment(heap);
+    for (int at = 0; pinned && at < OBJECTS; at++)
+        CHECK(!objects[at] || mh_pin(heap, objects[at]) == 0);
+    while (mh_mesh_at_safepoint(heap, 1000000).end == MH_STEP_BUDGET) {
+    }
+    survivors_are_whole();
+    size_t meshed = figures_of(heap).meshed_bytes;
+    mh_destroy(heap);
+    return meshed;
+}
+
+struct leaked {
+    const void *object;
+    size_t count, bytes;
+};
+
+static void see_leak(void *context, const void *object, size_t bytes) {
+    struct leaked *leaked = context;
+    leaked->object = object;
+    leaked->count++;
+    leaked->bytes += bytes;
+}
+
+static void leaks(void) {
+    struct mh_heap *heap = mh_create(NULL);
+    CHECK(heap && mh_leaks(heap, NULL, NULL) == 0);
+    void *kept = mh_alloc(heap, 100, 0), *freed = mh_alloc(heap, 100, 0);
+    CHECK(mh_free(heap, freed) == 0);
+    struct leaked leaked = {0};
+    CHECK(mh_leaks(heap, see_leak, &leaked) == 1);
+    CHECK(leaked.count == 1 && leaked.object == kept && leaked.bytes == mh_usable_size(heap, kept));
+    CHECK(mh_leaks(heap, NULL, NULL) == 1);
+    mh_destroy(heap);
+}
+
+/* malloc's own heap has figures, too. */
+static void malloc_has_figures(void) {
+    struct mh_figures before, after;
+    CHECK(mh_malloc_statistics(&before, sizeof before) == sizeof before);
+    void *object = malloc(10 << 20);
+    memset(object, 1, 10 << 20);
+    CHECK(mh_malloc_statistics(&after, sizeof after) == sizeof after);
+    CHECK(after.live_bytes >= before.live_bytes + (10 << 20) && after.refused_forks == 0);
+    free(object);
+}
+
 int main(void) {
     struct mh_options options = {.struct_bytes = sizeof options, .arena_bytes = (size_t)1 << 30, .seed = 7};
     struct mh_heap *heap = mh_create(&options), *other = mh_create(NULL);
@@ -89,6 +150,11 @@ int main(void) {
     CHECK(mh_statistics_json(heap, small, sizeof small) >= sizeof small && strlen(small) == sizeof small - 1);
     unsigned long long first = 0;
     CHECK(mh_statistics(heap, (void *)&first, sizeof first) == sizeof first && first > 0);
+    CHECK(strstr(json, "\"pinned_objects\":0") && strstr(json, "\"refused_forks\":0"));
+    pins(heap);
+    CHECK(meshed_with_pins(1) == 0 && meshed_with_pins(0) > 0);
+    leaks();
+    malloc_has_figures();
     mh_set_mapping_budget(heap, 0);
     mh_purge(heap);
     mh_destroy(heap);

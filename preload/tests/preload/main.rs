@@ -3,8 +3,10 @@
 //! The library is built as it is shipped (profile `preload`), whatever profile the tests have.
 
 mod embed;
+mod endings;
 mod exports;
 mod family;
+mod kernel;
 mod lifecycle;
 mod memory;
 mod misuse;

@@ -8,7 +8,7 @@ fn figures_are_written_at_exit_if_asked_for() {
     let (_, stderr, status) = run(under_library(program).arg("dlopen").env("MESHHEAP_STATISTICS", "1"));
     assert!(status.success());
     assert!(stderr.starts_with("meshheap: live ") && stderr.lines().count() == 1, "{stderr}");
-    for word in ["held", "meshed", "mappings", "passes", "longest step"] {
+    for word in ["held", "meshed", "mappings", "passes", "longest step", "refused forks"] {
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
 }
