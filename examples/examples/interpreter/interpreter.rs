@@ -36,11 +36,19 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// Collect conservatively.
     pub(crate) conservative: bool,
+    /// All objects from malloc, to compare with; not with a conservative collector.
+    pub(crate) on_malloc: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mesh_step: Duration::from_micros(500), frame_limit: 1_000_000, seed: 1, conservative: false }
+        Self {
+            mesh_step: Duration::from_micros(500),
+            frame_limit: 1_000_000,
+            seed: 1,
+            conservative: false,
+            on_malloc: false,
+        }
     }
 }
 
@@ -87,6 +95,8 @@ impl<'heap> Interpreter<'heap> {
         let store = if settings.conservative {
             let refused = |error| Failure::Evaluation(Lexer::new("").position(), LispError::OutOfMemory(error));
             Store::conservative(heap).map_err(refused)?
+        } else if settings.on_malloc {
+            Store::on_malloc(heap)
         } else {
             Store::new(heap)
         };

@@ -1,6 +1,6 @@
 //! A small Lisp whose memory is a meshheap: every pair, string, closure and scope is an object of its own in the heap, freed
-//! one by one by a precise mark-sweep collector, or all at once by a conservative one. It meshes at its own safepoints, between forms and within long
-//! evaluations, in steps of bounded time.
+//! one by one by a precise mark-sweep collector, or all at once by a conservative one. It meshes at its own safepoints, between
+//! forms and within long evaluations, in steps of bounded time. Then it runs the script on the system's malloc, to compare.
 //!
 //! ```text
 //! cargo run --release --example interpreter                      a script that leaves a fragmented heap
@@ -12,7 +12,7 @@
 //! # Where to read next
 //! `memory` is the typed layer over the heap and what makes it safe; `safepoint` when the interpreter collects and meshes;
 //! `machine` the evaluator. The files build on each other in this order: `atoms`, `task`, `memory`, `symbols`, `error`,
-//! `lexer`, `reader`, `printer`, `scope`, `machine` with `calls`, `forms` and `primitives`, `safepoint`, `interpreter`.
+//! `lexer`, `reader`, `printer`, `scope`, `machine` with `calls`, `forms` and `primitives`, `safepoint`, `interpreter`, `rival`.
 
 mod atoms;
 mod calls;
@@ -27,6 +27,7 @@ mod printer;
 mod reader;
 mod repl;
 mod report;
+mod rival;
 mod safepoint;
 mod scope;
 mod symbols;
@@ -35,7 +36,7 @@ mod task;
 mod tests;
 
 use core::time::Duration;
-use std::io::{BufWriter, stdout};
+use std::io::{BufWriter, Write, sink, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -74,6 +75,9 @@ struct Arguments {
     /// The seed of the script's `random`.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// What the other process does, with which this one is compared.
+    #[arg(long, hide = true, conflicts_with_all = ["conservative", "interactive"])]
+    on_malloc: bool,
 }
 
 fn main() -> ExitCode {
@@ -101,8 +105,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         frame_limit: arguments.max_frames,
         seed: arguments.seed,
         conservative: arguments.conservative,
+        on_malloc: arguments.on_malloc,
     };
-    let output = Box::new(BufWriter::new(stdout()));
+    let output: Box<dyn Write> =
+        if arguments.on_malloc { Box::new(sink()) } else { Box::new(BufWriter::new(stdout())) };
     let mut interpreter =
         Interpreter::new(&mut heap, settings, output).map_err(|failure| format!("prelude: {failure}"))?;
     interpreter.define_bool("short?", arguments.short);
@@ -114,7 +120,14 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         interpreter.flush_output().map_err(|error| format!("standard output: {error}"))?;
         evaluated.map_err(|failure| eprintln!("{name}:{failure}")).is_ok()
     };
-    report::print(&mut interpreter).map_err(|error| format!("standard output: {error}"))?;
+    if arguments.on_malloc {
+        println!("{}", rival::measure(&mut interpreter));
+        return Ok(succeeded);
+    }
+    // Malloc has no limit, and nobody types everything twice.
+    let is_compared = !arguments.interactive && arguments.limit_mib.is_none();
+    let rival = is_compared.then(rival::figures).transpose()?;
+    report::print(&mut interpreter, rival.as_ref()).map_err(|error| format!("standard output: {error}"))?;
     Ok(succeeded)
 }
 

@@ -38,9 +38,8 @@ impl<'heap> Conservative<'heap> {
     /// more.
     #[inline(never)]
     pub(super) unsafe fn collect(&mut self, roots: impl Iterator<Item = Word>) -> usize {
-        // Slots that wait for their next use look taken, but hold no object: back to their spans. Pages that the system does
-        // not take back just stay free.
-        let _ = self.heap.purge();
+        // Slots that wait for their next use look taken, but hold no object: back to their spans.
+        self.heap.drain_depots();
         let mut marking = Marking { heap: self.heap, marks: &self.marks, pending: Vec::new(), live_bytes: 0 };
         roots.for_each(|word| marking.reach(word.bits()));
         let registers = black_box(callee_saved_registers());

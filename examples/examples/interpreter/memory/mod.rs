@@ -1,8 +1,8 @@
-//! The typed layer between the interpreter and meshheap: all of the example's `unsafe` is in `store.rs` and
+//! The typed layer between the interpreter and meshheap: all of the example's `unsafe` is in `store.rs`, `source.rs` and
 //! `conservative.rs`.
 //!
 //! ```text
-//!   Store ── owns ──▶ LocalHeap<&Heap<LinuxPlatform>>, the list of all objects, the roots
+//!   Store ── owns ──▶ a Source (LocalHeap<&Heap<LinuxPlatform>>), the list of all objects, the roots
 //!     │ enter(|mutator| ...)      a stretch of work: values exist, nothing is freed
 //!     │ collect()                 between stretches: no values exist, unreachable objects are freed one by one
 //!     │ mesh(budget)              between stretches: nobody writes, so this is a safepoint
@@ -34,6 +34,7 @@
 
 mod conservative;
 mod roots;
+mod source;
 mod store;
 mod value;
 mod word;

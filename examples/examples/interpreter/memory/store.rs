@@ -14,11 +14,12 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use meshheap::{AllocError, Heap, LocalHeap, MeshBudget, MeshStep};
+use meshheap::{AllocError, Heap, MeshBudget, MeshStep};
 use meshheap_linux::LinuxPlatform;
 
 use crate::memory::conservative::Conservative;
 use crate::memory::roots::Roots;
+use crate::memory::source::Source;
 use crate::memory::word::{Meaning, Word};
 use crate::memory::{Kind, Value};
 
@@ -136,7 +137,7 @@ impl<'id> Object<'id> {
 /// All objects of one interpreter, and the roots that keep them.
 #[derive(Debug)]
 pub(crate) struct Store<'heap> {
-    local: LocalHeap<&'heap Heap<LinuxPlatform>>,
+    source: Source<'heap>,
     newest: Option<NonNull<Header>>,
     roots: Roots,
     /// Bytes of all objects, headers included.
@@ -150,33 +151,27 @@ pub(crate) struct Store<'heap> {
 impl<'heap> Store<'heap> {
     /// A store that has `heap` for itself.
     pub(crate) fn new(heap: &'heap mut Heap<LinuxPlatform>) -> Self {
-        let heap: &'heap Heap<LinuxPlatform> = heap;
-        Self {
-            local: heap.local(),
-            newest: None,
-            roots: Roots::default(),
-            live_bytes: 0,
-            collect_at: usize::MAX,
-            conservative: None,
-        }
+        Self::with(Source::heap(heap), None)
+    }
+
+    /// The same with all objects from malloc, to compare with: the heap stays empty.
+    pub(crate) fn on_malloc(heap: &'heap mut Heap<LinuxPlatform>) -> Self {
+        Self::with(Source::malloc(heap), None)
     }
 
     /// The same with a conservative collector.
     pub(crate) fn conservative(heap: &'heap mut Heap<LinuxPlatform>) -> Result<Self, AllocError> {
         let heap: &'heap Heap<LinuxPlatform> = heap;
-        let conservative = Some(Conservative::new(heap)?);
-        Ok(Self {
-            local: heap.local(),
-            newest: None,
-            roots: Roots::default(),
-            live_bytes: 0,
-            collect_at: usize::MAX,
-            conservative,
-        })
+        let conservative = Conservative::new(heap)?;
+        Ok(Self::with(Source::heap(heap), Some(conservative)))
+    }
+
+    fn with(source: Source<'heap>, conservative: Option<Conservative<'heap>>) -> Self {
+        Self { source, newest: None, roots: Roots::default(), live_bytes: 0, collect_at: usize::MAX, conservative }
     }
 
     pub(crate) fn heap(&self) -> &Heap<LinuxPlatform> {
-        self.local.heap()
+        self.source.the_heap()
     }
 
     pub(crate) const fn live_bytes(&self) -> usize {
@@ -216,7 +211,7 @@ impl<'heap> Store<'heap> {
     pub(crate) fn collect(&mut self) -> usize {
         let before = self.live_bytes;
         if let Some(conservative) = &mut self.conservative {
-            self.local.flush();
+            self.source.local().flush();
             // SAFETY: all objects of the heap are this store's (M6, M1), its only local heap is flushed, and what is not on the
             // stack or reached from the roots is used no more (M3, M4).
             self.live_bytes = unsafe { conservative.collect(self.roots.words()) };
@@ -236,7 +231,7 @@ impl<'heap> Store<'heap> {
 
     /// Gives the local heap's slots back, for exact figures.
     pub(crate) fn flush(&mut self) {
-        self.local.flush();
+        self.source.local().flush();
     }
 
     fn mark(&mut self) {
@@ -271,7 +266,7 @@ impl<'heap> Store<'heap> {
             self.live_bytes -= layout.size();
             // SAFETY: by M1 it was allocated with this layout. It is not marked, so no live object and no root refers to it,
             // it is off the list, and by M3 there are no values.
-            unsafe { self.local.dealloc(object.cast(), layout) };
+            unsafe { self.source.dealloc(object.cast(), layout) };
         }
     }
 
@@ -279,7 +274,7 @@ impl<'heap> Store<'heap> {
     fn allocate(&mut self, kind: Kind, length: usize) -> Result<(NonNull<Header>, usize), AllocError> {
         let length = u32::try_from(length).map_err(|_| AllocError::TooLarge)?;
         let layout = layout(kind, length)?;
-        let object = self.local.alloc(layout)?.cast::<Header>();
+        let object = self.source.alloc(layout)?.cast::<Header>();
         let next = Cell::new(self.newest);
         // SAFETY: the object was just allocated with a layout that begins with a header.
         unsafe { object.write(Header { next, length, kind, marked: Cell::new(false) }) };
@@ -290,7 +285,7 @@ impl<'heap> Store<'heap> {
 impl Drop for Store<'_> {
     /// Without roots everything goes: the heap's owner may use it for something else.
     fn drop(&mut self) {
-        self.local.flush();
+        self.source.local().flush();
         match &mut self.conservative {
             // SAFETY: as in `collect`; nothing is used any more.
             Some(conservative) => unsafe { conservative.free_all() },

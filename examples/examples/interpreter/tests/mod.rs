@@ -4,6 +4,7 @@ mod collector;
 mod conservative;
 mod errors;
 mod evaluator;
+mod inventory;
 
 use meshheap::{Heap, Options};
 use meshheap_linux::LinuxPlatform;
