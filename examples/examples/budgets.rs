@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshheap::{AllocError, Budget, BudgetOptions, Heap, LimitBelowUse, Limits, Options, Refusal, Resource};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -36,7 +36,7 @@ impl Entry {
 /// A cache in a heap, with a budget of its own.
 #[derive(Default)]
 struct Tenant {
-    heap: OnceLock<Heap<LinuxPlatform>>,
+    heap: OnceLock<Heap<HybridPlatform>>,
     /// Oldest entries first.
     cache: Mutex<VecDeque<Entry>>,
 }
@@ -53,12 +53,12 @@ impl Tenant {
         let options = BudgetOptions::new(id).physical_bytes(limits).on_limit(Arc::new(make_room));
         let budget = Arc::new(Budget::child(process, options)?);
         let options = Options { arena_bytes: 256 * MIB, ..Options::default() };
-        let heap = Heap::with_budget(LinuxPlatform::new(), options, budget)?;
+        let heap = Heap::with_budget(HybridPlatform::new(), options, budget)?;
         tenant.heap.get_or_init(|| heap);
         Ok(tenant)
     }
 
-    fn heap(&self) -> &Heap<LinuxPlatform> {
+    fn heap(&self) -> &Heap<HybridPlatform> {
         self.heap.get().expect("a tenant begins with a heap")
     }
 

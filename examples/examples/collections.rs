@@ -9,9 +9,9 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec as VecIn;
 use hashbrown::HashMap;
 use meshheap::{AllocError, Heap, LocalRef, Options};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
-type Tenant = Heap<LinuxPlatform>;
+type Tenant = Heap<HybridPlatform>;
 
 /// Counts the words of a text, in memory of the tenant's.
 fn count_words(tenant: &Tenant, text: &str) -> usize {
@@ -28,7 +28,7 @@ fn count_words(tenant: &Tenant, text: &str) -> usize {
 
 fn main() -> Result<(), AllocError> {
     let options = Options { arena_bytes: 1 << 30, ..Options::default() };
-    let mut tenant = Heap::with_options(LinuxPlatform::new(), options)?;
+    let mut tenant = Heap::with_options(HybridPlatform::new(), options)?;
     let text: String = (0..200_000_u64).map(|n| format!("word{} ", n * n % 50_021)).collect();
     for request in 1..=3 {
         let words = count_words(&tenant, &text);

@@ -11,12 +11,12 @@ use std::io::{BufWriter, Write};
 
 use meshheap::{AllocError, Heap, SampledLocal, Sampling};
 use meshheap_examples::profile::HeapProfile;
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 /// Bytes between two samples, on average.
 const INTERVAL: usize = 64 << 10;
 
-type Local<'s, 'h> = SampledLocal<'s, 'h, LinuxPlatform, HeapProfile>;
+type Local<'s, 'h> = SampledLocal<'s, 'h, HybridPlatform, HeapProfile>;
 
 /// Keeps all that it allocates: some 20 MB.
 #[inline(never)]
@@ -38,7 +38,7 @@ fn serve_requests(local: &mut Local<'_, '_>) -> Result<(), AllocError> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: heap_profile FILE")?;
-    let heap = Heap::new(LinuxPlatform::new())?;
+    let heap = Heap::new(HybridPlatform::new())?;
     let sampling = Sampling::new(&heap, INTERVAL, HeapProfile::default())?;
     let mut local = sampling.local();
     let cache = fill_cache(&mut local)?;

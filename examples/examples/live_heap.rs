@@ -12,9 +12,9 @@ use std::thread;
 
 use meshheap::{Budget, BudgetOptions, Heap, Limits, LocalHeap, MeshBudget, Options, StepEnd};
 use meshheap_examples::live::Server;
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
-type Sessions = Heap<LinuxPlatform>;
+type Sessions = Heap<HybridPlatform>;
 
 static BUDGET: Budget = Budget::new(BudgetOptions::new(1).physical_bytes(Limits::hard(1 << 30)));
 
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path: PathBuf = arguments.next().ok_or("usage: live_heap SOCKET [ROUNDS]")?.into();
     let rounds = arguments.next().and_then(|rounds| rounds.to_str()?.parse().ok()).unwrap_or(usize::MAX);
     let options = Options { arena_bytes: 4 << 30, ..Options::default() };
-    let heap = Heap::with_budget(LinuxPlatform::new(), options, &BUDGET)?;
+    let heap = Heap::with_budget(HybridPlatform::new(), options, &BUDGET)?;
     let server = Server::bind(&path)?;
     println!("look at it: heap_view {}", path.display());
     thread::scope(|scope| {

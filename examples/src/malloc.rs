@@ -54,7 +54,10 @@ impl<H: HeapRef> Malloc<H> {
     /// Bytes that an object can really hold; 0 for what is none.
     #[inline]
     pub fn usable_size(heap: &Heap<H::Platform>, object: NonNull<u8>) -> usize {
-        heap.usable_size_of_live(object).unwrap_or(0)
+        match heap.slot_size_at(object) {
+            Some(size) => size,
+            None => heap.usable_size_of_live(object).unwrap_or(0),
+        }
     }
 
     /// Makes an object hold `size` bytes; the smaller number of bytes stays. None leaves it as it was.
@@ -62,19 +65,42 @@ impl<H: HeapRef> Malloc<H> {
     /// # Safety
     /// `object` is a live object of this heap, made here or by another `Malloc`. On success only the returned pointer may be
     /// used.
+    #[inline]
     pub unsafe fn resize(&mut self, object: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
         self.allocations += 1;
+        match self.heap().slot_size_at(object) {
+            // It serves, and wastes less than half of its slot.
+            Some(usable) if usable / 2 < size && size <= usable => Some(object),
+            // SAFETY: the caller keeps the same contract; so many bytes are the object's.
+            Some(usable) => unsafe { self.move_object(object, usable, size) },
+            // SAFETY: the caller keeps the same contract.
+            None => unsafe { self.resize_large(object, size) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`Malloc::resize`]; the object has no less than `usable` bytes.
+    #[inline(never)]
+    unsafe fn move_object(&mut self, object: NonNull<u8>, usable: usize, size: usize) -> Option<NonNull<u8>> {
+        let moved = self.local.alloc(Layout::from_size_align(size, ALIGN).ok()?).ok()?;
+        // SAFETY: both objects hold at least so many bytes, and they are two.
+        unsafe { moved.copy_from_nonoverlapping(object, usable.min(size)) };
+        // SAFETY: the caller gave the object up.
+        unsafe { self.free(object) };
+        Some(moved)
+    }
+
+    /// # Safety
+    /// As for [`Malloc::resize`].
+    #[cold]
+    unsafe fn resize_large(&mut self, object: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller keeps the same contract.
         if let Some(resized) = unsafe { self.heap().resize_live(object, size) }.ok()? {
             return Some(resized);
         }
-        let kept = Self::usable_size(self.heap(), object).min(size);
-        let moved = self.local.alloc(Layout::from_size_align(size, ALIGN).ok()?).ok()?;
-        // SAFETY: both objects hold at least `kept` bytes, and they are two.
-        unsafe { moved.copy_from_nonoverlapping(object, kept) };
-        // SAFETY: the caller gave the object up.
-        unsafe { self.free(object) };
-        Some(moved)
+        let usable = self.heap().usable_size_of_live(object).ok()?;
+        // SAFETY: as above; so many bytes are the object's.
+        unsafe { self.move_object(object, usable, size) }
     }
 
     /// Frees an object.
@@ -83,8 +109,14 @@ impl<H: HeapRef> Malloc<H> {
     /// `object` is a live object of this heap, and not used afterwards.
     #[inline]
     pub unsafe fn free(&mut self, object: NonNull<u8>) {
-        // SAFETY: the caller keeps the same contract.
-        let freed = unsafe { self.local.free(object) };
-        debug_assert!(freed.is_ok(), "{freed:?}");
+        let slot = self.heap().slot_size_at(object);
+        if let Some(layout) = slot.and_then(|size| Layout::from_size_align(size, ALIGN).ok()) {
+            // SAFETY: the object is live, so it may be freed with its slot's size.
+            unsafe { self.local.dealloc(object, layout) };
+        } else {
+            // SAFETY: the caller keeps the same contract.
+            let freed = unsafe { self.local.free(object) };
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
     }
 }

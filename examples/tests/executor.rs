@@ -10,12 +10,12 @@ use std::thread;
 use meshheap::Heap;
 use meshheap_examples::sessions::{Sessions, storm};
 use meshheap_executor::{Executor, Global, HeapMemory};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
-type OnHeap = Executor<HeapMemory<LinuxPlatform>>;
+type OnHeap = Executor<HeapMemory<HybridPlatform>>;
 
 fn executor(workers: usize) -> OnHeap {
-    Executor::new(HeapMemory::new(Heap::new(LinuxPlatform::new()).expect("room")), workers)
+    Executor::new(HeapMemory::new(Heap::new(HybridPlatform::new()).expect("room")), workers)
 }
 
 /// Nothing is left in the heap once the executor is gone.

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 
 use meshheap::{Heap, Options, Sampling};
 use meshheap_examples::profile::HeapProfile;
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 /// Samples alive, their bytes, and all samples of a line `1: 2 [3: 4] @ ...`.
 fn figures(line: &str) -> [usize; 3] {
@@ -18,7 +18,7 @@ fn figures(line: &str) -> [usize; 3] {
 fn a_profile_tells_what_is_alive_by_place_and_scales_up_to_the_truth() {
     const INTERVAL: usize = 4096;
     let options = Options { seed: Some(1), arena_bytes: 1 << 30, ..Options::default() };
-    let heap = Heap::with_options(LinuxPlatform::new(), options).expect("Linux has room");
+    let heap = Heap::with_options(HybridPlatform::new(), options).expect("Linux has room");
     let sampling = Sampling::new(&heap, INTERVAL, HeapProfile::default()).expect("Linux has room");
     let mut local = sampling.local();
     let layout = Layout::new::<[u64; 50]>();

@@ -10,7 +10,7 @@ use meshheap::{Budget, BudgetOptions, Heap, Limits, MeshBudget, Options, PageUse
 use meshheap_examples::heap_map::Cell;
 use meshheap_examples::live::view::{Paint, draw};
 use meshheap_examples::live::{Server, Snapshot, fetch};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -22,9 +22,9 @@ fn socket(name: &str) -> PathBuf {
 const LIMIT: BudgetOptions = BudgetOptions::new(7).physical_bytes(Limits::hard(512 << 20));
 
 /// A heap with 60 MiB of pages, meshed, under a budget of 512 MiB.
-fn meshed_heap(budget: &'static Budget) -> Heap<LinuxPlatform> {
+fn meshed_heap(budget: &'static Budget) -> Heap<HybridPlatform> {
     let options = Options { arena_bytes: 1 << 30, seed: Some(1), ..Options::default() };
-    let heap = Heap::with_budget(LinuxPlatform::new(), options, budget).expect("Linux has room");
+    let heap = Heap::with_budget(HybridPlatform::new(), options, budget).expect("Linux has room");
     let mut local = heap.local();
     let layout = Layout::new::<[u64; 8]>();
     let objects: Vec<_> = (0..1_000_000).map(|_| local.alloc(layout).expect("room")).collect();

@@ -8,7 +8,7 @@ use meshheap_examples::lua::experiment::{Failure, Outcome, Script, Settings, run
 use meshheap_examples::lua::programs::{PROGRAMS, measure};
 use meshheap_examples::lua::tenant::{Day, serve};
 use meshheap_examples::lua::{HeapMemory, LuaError, Mimalloc, SystemMemory, run_on_system};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 const SETTINGS: Settings = Settings { limit: usize::MAX, step: Duration::from_millis(1), mapping_budget: None };
 
@@ -95,7 +95,7 @@ fn a_tenant_is_meshed_in_pauses_and_survives_its_limit_and_goes_at_once() {
 
 #[test]
 fn programs_compute_the_same_on_every_memory() {
-    let heap = Heap::new(LinuxPlatform::new()).expect("room");
+    let heap = Heap::new(HybridPlatform::new()).expect("room");
     for program in &PROGRAMS {
         let (ours, _) = measure(program, HeapMemory::new(&heap), 0.05).expect("it runs");
         let (system, _) = measure(program, SystemMemory, 0.05).expect("it runs");

@@ -15,7 +15,7 @@ use meshheap_examples::rival::{self, Figures, ratio};
 use meshheap_examples::sessions::{Sessions, storm};
 use meshheap_examples::units::{Mib, grouped, pause};
 use meshheap_executor::{Executor, Global, HeapMemory, Memory};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use meshheap_linux::memory::pss_bytes;
 use mimalloc::MiMalloc;
 
@@ -69,10 +69,10 @@ fn main() -> ExitCode {
     )
 }
 
-fn heap() -> Result<HeapMemory<LinuxPlatform>, String> {
+fn heap() -> Result<HeapMemory<HybridPlatform>, String> {
     // The process has no other heap: this one may use most of its mappings, and its workers may keep much.
     let options = Options { mapping_budget: Some(60_000), local_heap_bytes: 1 << 20, ..Options::default() };
-    Heap::with_options(LinuxPlatform::new(), options).map(HeapMemory::new).map_err(|error| error.to_string())
+    Heap::with_options(HybridPlatform::new(), options).map(HeapMemory::new).map_err(|error| error.to_string())
 }
 
 fn show(arguments: &Arguments) -> Result<(), String> {

@@ -7,7 +7,7 @@ use meshheap_examples::lua::programs::{PROGRAMS, measure};
 use meshheap_examples::lua::{HeapMemory, Mimalloc, SystemMemory};
 use meshheap_examples::rival::{self, Figures, ratio};
 use meshheap_examples::units::pause;
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 use crate::arguments::Arguments;
 
@@ -22,7 +22,7 @@ pub(crate) fn measure_on(memory: &str, arguments: &Arguments) -> Result<(), Stri
             "heap" => {
                 // One state: it may keep more slots at hand than one of a thousand threads.
                 let options = Options { local_heap_bytes: 1 << 20, ..Options::default() };
-                let heap = Heap::with_options(LinuxPlatform::new(), options).map_err(|error| error.to_string())?;
+                let heap = Heap::with_options(HybridPlatform::new(), options).map_err(|error| error.to_string())?;
                 measure(program, HeapMemory::new(&heap), scale)
             }
             "system" => measure(program, SystemMemory, scale),

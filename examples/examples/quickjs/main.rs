@@ -30,6 +30,9 @@ struct Arguments {
     /// What the child process does: `residue`, or the allocator whose programs it measures.
     #[arg(long, hide = true)]
     child: Option<String>,
+    /// The only program that the child measures: for profilers.
+    #[arg(long, hide = true, requires = "child")]
+    program: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -127,7 +130,8 @@ fn measure(arguments: &Arguments, allocator: &str) -> Result<(), String> {
         _ => Source::Mimalloc,
     };
     let mut figures = Figures::default();
-    for program in &PROGRAMS {
+    let is_wanted = |name| arguments.program.as_deref().is_none_or(|wanted| wanted == name);
+    for program in PROGRAMS.iter().filter(|program| is_wanted(program.name)) {
         let run = run(program, source, arguments.scale()).map_err(text)?;
         figures.set_time(program.name, run.cpu);
         #[expect(

@@ -13,10 +13,10 @@
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //! use meshheap::Heap;
 //! use meshheap_executor::{Executor, HeapMemory};
-//! use meshheap_linux::LinuxPlatform;
+//! use meshheap_linux::HybridPlatform;
 //!
 //! # fn main() -> Result<(), meshheap::AllocError> {
-//! let mut executor = Executor::new(HeapMemory::new(Heap::new(LinuxPlatform::new())?), 2);
+//! let mut executor = Executor::new(HeapMemory::new(Heap::new(HybridPlatform::new())?), 2);
 //! let sum = Arc::new(AtomicU32::new(0));
 //! for number in 1..=10 {
 //!     let sum = sum.clone();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use meshheap::{AllocError, Heap, MeshBudget, Options, Platform, Statistics};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use meshheap_linux::memory::pss_bytes;
 
 use super::error::LuaError;
@@ -164,8 +164,8 @@ pub fn run(script: &Script, settings: &Settings, watch: &mut dyn FnMut(Event<'_>
     }
 }
 
-fn new_heap(settings: &Settings) -> Result<Heap<LinuxPlatform>, AllocError> {
-    let platform = LinuxPlatform::new();
+fn new_heap(settings: &Settings) -> Result<Heap<HybridPlatform>, AllocError> {
+    let platform = HybridPlatform::new();
     let available = platform.facts().mapping_limit.map(|limit| limit.saturating_sub(MAPPINGS_FOR_OTHERS));
     let mapping_budget = settings.mapping_budget.or(available);
     Heap::with_options(platform, Options { mapping_budget, ..Options::default() })
@@ -175,7 +175,7 @@ type LuaOn<'h> = State<HeapMemory<'h>>;
 
 /// Runs the script to its end. If it fails, its state is closed.
 fn start<'h>(
-    heap: &'h Heap<LinuxPlatform>,
+    heap: &'h Heap<HybridPlatform>,
     script: &Script,
     settings: &Settings,
 ) -> Result<(LuaOn<'h>, Workload), LuaError> {
@@ -194,7 +194,7 @@ fn start<'h>(
 }
 
 /// What is to be said of `heap` when the state that ran on it is closed.
-fn script_failure(heap: &Heap<LinuxPlatform>, error: LuaError) -> Failure {
+fn script_failure(heap: &Heap<HybridPlatform>, error: LuaError) -> Failure {
     let purged = heap.purge();
     let Statistics { taken_bytes: taken, held_bytes: held, .. } = heap.statistics();
     let probe = b"local t = {} for i = 1, 1000 do t[i] = ('x'):rep(i) end";
@@ -209,7 +209,7 @@ fn checksum(mut lua: LuaOn<'_>) -> Result<(LuaOn<'_>, Option<i64>), LuaError> {
     Ok((lua, sum))
 }
 
-fn snapshot(heap: &Heap<LinuxPlatform>, lua: &mut LuaOn<'_>) -> Snapshot {
+fn snapshot(heap: &Heap<HybridPlatform>, lua: &mut LuaOn<'_>) -> Snapshot {
     lua.account().memory_mut().flush();
     Snapshot { live: lua.account().live(), heap: heap.statistics(), pss: pss_bytes(), map: HeapMap::of(heap) }
 }

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use meshheap::{Heap, LocalHeap};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 /// A source of memory that is told each object's size whenever it is resized or freed.
 ///
@@ -35,13 +35,13 @@ const ALIGN: usize = 16;
 /// One thread's handle to a meshing heap.
 #[derive(Debug)]
 pub struct HeapMemory<'h> {
-    local: LocalHeap<&'h Heap<LinuxPlatform>>,
+    local: LocalHeap<&'h Heap<HybridPlatform>>,
 }
 
 impl<'h> HeapMemory<'h> {
     /// A handle to `heap`.
     #[must_use]
-    pub fn new(heap: &'h Heap<LinuxPlatform>) -> Self {
+    pub fn new(heap: &'h Heap<HybridPlatform>) -> Self {
         Self { local: heap.local() }
     }
 

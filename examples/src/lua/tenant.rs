@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use meshheap::{AllocError, Heap, MeshBudget, Options};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 
 use super::error::LuaError;
 use super::memory::HeapMemory;
@@ -64,7 +64,7 @@ impl From<LuaError> for NoDay {
 
 /// The pauses of one tenant.
 struct Pauses<'h> {
-    heap: &'h Heap<LinuxPlatform>,
+    heap: &'h Heap<HybridPlatform>,
     budget: MeshBudget,
     longest: Duration,
     longest_step: Duration,
@@ -90,7 +90,7 @@ impl Pauses<'_> {
 /// # Errors
 /// See [`NoDay`].
 pub fn serve(day: &Day) -> Result<Evening, NoDay> {
-    let heap = Heap::with_options(LinuxPlatform::new(), Options::default()).map_err(NoDay::Heap)?;
+    let heap = Heap::with_options(HybridPlatform::new(), Options::default()).map_err(NoDay::Heap)?;
     let mut lua = State::new(HeapMemory::new(&heap), day.limit, day.scale)?;
     lua.run(TENANT, "tenant.lua")?;
     let budget = MeshBudget::time(day.step);

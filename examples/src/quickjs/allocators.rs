@@ -7,7 +7,7 @@ use core::ptr::{NonNull, null_mut};
 
 use libmimalloc_sys as mi;
 use meshheap::{Heap, HeapRef};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use rquickjs::allocator::Allocator;
 
 use crate::malloc::Malloc;
@@ -16,17 +16,17 @@ thread_local!(static CURRENT: Cell<Option<HeapPointer>> = const { Cell::new(None
 
 /// A heap that outlives the allocator: see `Engine`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeapPointer(pub(super) NonNull<Heap<LinuxPlatform>>);
+pub(super) struct HeapPointer(pub(super) NonNull<Heap<HybridPlatform>>);
 
 // SAFETY: heaps may be shared between threads.
 unsafe impl Send for HeapPointer {}
 
 // SAFETY: it is one heap, which an engine keeps until QuickJS is through with it.
 unsafe impl HeapRef for HeapPointer {
-    type Platform = LinuxPlatform;
+    type Platform = HybridPlatform;
 
     #[inline]
-    fn heap(&self) -> &Heap<LinuxPlatform> {
+    fn heap(&self) -> &Heap<HybridPlatform> {
         // SAFETY: the engine keeps the heap, and never borrows it mutably.
         unsafe { self.0.as_ref() }
     }

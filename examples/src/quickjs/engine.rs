@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use meshheap::{AllocError, Heap, MeshBudget, Options};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use rquickjs::{Context, Ctx, Error, Function, Runtime};
 
 use super::allocators::{Entered, HeapPointer, Mimalloc, SystemMalloc};
@@ -134,7 +134,7 @@ impl Engine {
 
     /// The heap; none on other allocators.
     #[must_use]
-    pub fn heap(&self) -> Option<&Heap<LinuxPlatform>> {
+    pub fn heap(&self) -> Option<&Heap<HybridPlatform>> {
         // SAFETY: J1.
         self.heap.as_ref().map(|heap| unsafe { heap.0.as_ref() })
     }
@@ -178,7 +178,7 @@ fn new_heap(limit: usize) -> Result<HeapPointer, JsError> {
     // One thread uses it: it may keep more slots at hand than one of a thousand.
     let local_heap_bytes = (limit / 64).min(1 << 20);
     let options = Options { arena_bytes: limit, local_heap_bytes, ..Options::default() };
-    let heap = Heap::with_options(LinuxPlatform::new(), options).map_err(|error| JsError::NoEngine(Some(error)))?;
+    let heap = Heap::with_options(HybridPlatform::new(), options).map_err(|error| JsError::NoEngine(Some(error)))?;
     Ok(HeapPointer(NonNull::from(Box::leak(Box::new(heap)))))
 }
 

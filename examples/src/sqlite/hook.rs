@@ -6,13 +6,13 @@ use core::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshheap::{AllocError, Heap, MeshBudget, Options};
-use meshheap_linux::LinuxPlatform;
+use meshheap_linux::HybridPlatform;
 use rusqlite::{Connection, ffi};
 
 use crate::malloc::Malloc;
 use crate::meshing::{MeshReport, mesh_until_settled};
 
-type SqliteHeap = &'static Heap<LinuxPlatform>;
+type SqliteHeap = &'static Heap<HybridPlatform>;
 
 /// SQLite's heap and the handle that all of its threads share. A program with many threads would keep a handle for each.
 static MEMORY: OnceLock<(SqliteHeap, Mutex<Malloc<SqliteHeap>>)> = OnceLock::new();
@@ -46,7 +46,7 @@ impl core::error::Error for InstallError {}
 /// # Errors
 /// See [`InstallError`]. A second call is an error, too.
 pub fn install(options: Options) -> Result<Installed, InstallError> {
-    let heap = Heap::with_options(LinuxPlatform::new(), options).map_err(InstallError::NoHeap)?;
+    let heap = Heap::with_options(HybridPlatform::new(), options).map_err(InstallError::NoHeap)?;
     let heap: SqliteHeap = Box::leak(Box::new(heap));
     if MEMORY.set((heap, Mutex::new(Malloc::new(heap)))).is_err() {
         return Err(InstallError::Sqlite(ffi::SQLITE_MISUSE));
