@@ -81,10 +81,10 @@ mod segments;
 
 pub use backing::{Backing, BackingChoice, Refusal};
 pub use barrier::{BarrierChoice, WriteBarrier};
-#[cfg(feature = "global")]
-pub use global::MeshHeap;
 pub use collapse::Collapse;
 pub use fork_policy::ForkPolicy;
+#[cfg(feature = "global")]
+pub use global::MeshHeap;
 pub use hybrid::HybridPlatform;
 pub use meshing::Meshing;
 pub use platform::LinuxPlatform;

@@ -78,7 +78,11 @@ fn run_with_failure((is_private, mappings): (bool, Option<usize>), operation: Op
         heap.check_invariants();
         let statistics = heap.statistics();
         assert_eq!((statistics.taken_bytes, statistics.aliased_bytes, statistics.dirty_bytes), (0, 0, 0));
-        assert_eq!((statistics.mappings, platform.mappings()), (0, 0), "{is_private} {mappings:?} {operation:?} {n}: all mappings came back");
+        assert_eq!(
+            (statistics.mappings, platform.mappings()),
+            (0, 0),
+            "{is_private} {mappings:?} {operation:?} {n}: all mappings came back"
+        );
         made
     };
     assert_eq!(platform.reserved_bytes(), 0, "I9");

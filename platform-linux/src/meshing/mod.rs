@@ -180,9 +180,7 @@ impl Policy {
                 let is_idle = rule.is_idle();
                 Wait { next_ns, is_worth_a_thread: rule.is_large() && !is_idle, is_idle }
             }
-            Wish::Step if !may_step => {
-                Wait { next_ns: LOOK_PAUSE_NS, is_worth_a_thread: true, is_idle: false }
-            }
+            Wish::Step if !may_step => Wait { next_ns: LOOK_PAUSE_NS, is_worth_a_thread: true, is_idle: false },
             Wish::Step => {
                 let step = step(heap, MeshBudget::time(Duration::from_nanos(rule.step_ns())));
                 let next_ns = rule.note_step(&step);
