@@ -10,5 +10,6 @@ mod model_hollow;
 mod model_lookup;
 mod model_pin;
 mod model_release_mesh;
+mod model_row;
 mod model_unalias;
 mod world;

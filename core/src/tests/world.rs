@@ -74,9 +74,15 @@ impl World {
 
     /// Two spans in which just these slots are taken; no claim from one fills the other.
     pub(crate) fn two_spans(&self, first: &[usize], second: &[usize]) -> (Vec<Object>, Vec<Object>) {
-        let all: Vec<_> = (0..2 * SLOTS).map(|_| self.alloc()).collect();
-        let (low, high) = all.split_at(SLOTS);
-        let keep = |objects: &[Object], kept: &[usize]| {
+        let mut spans = self.spans(&[first, second]).into_iter();
+        let mut next = || spans.next().expect("as many as were asked for");
+        (next(), next())
+    }
+
+    /// Neighbouring spans in which just these slots are taken; no claim from one fills another.
+    pub(crate) fn spans(&self, kept: &[&[usize]]) -> Vec<Vec<Object>> {
+        let all: Vec<_> = (0..kept.len() * SLOTS).map(|_| self.alloc()).collect();
+        let keep = |(objects, kept): (&[Object], &&[usize])| {
             for (slot, &object) in objects.iter().enumerate() {
                 if !kept.contains(&slot) {
                     self.free(object);
@@ -84,7 +90,7 @@ impl World {
             }
             kept.iter().map(|&slot| objects[slot]).collect()
         };
-        (keep(low, first), keep(high, second))
+        all.chunks(SLOTS).zip(kept).map(keep).collect()
     }
 
     /// Under loom, fills the depot, which then takes one vector: local heaps that flush release their slots. Returns objects
@@ -118,6 +124,14 @@ impl World {
         let span = |object| Row::single(class, self.page_of(object));
         // SAFETY: the models' threads write to no object.
         unsafe { mesh(self.0.arena(), span(keeper), span(source), usize::MAX, writers) }
+    }
+
+    /// Lays the row of two spans from that of `source` on onto that from the span of `keeper` on.
+    pub(crate) fn mesh_rows(&self, keeper: Object, source: Object) -> Outcome {
+        let class = of_layout(LAYOUT).expect("small");
+        let row = |object| Row { class, head: self.page_of(object), spans: 2 };
+        // SAFETY: the models' threads write to no object.
+        unsafe { mesh(self.0.arena(), row(keeper), row(source), usize::MAX, Writers::AtSafepoint) }
     }
 
     /// Checks the invariants, and that after `objects` are freed the heap holds nothing.
