@@ -8,7 +8,7 @@ use crate::{entropy, mapping};
 
 /// How far below the place of the system's next mapping an arena ends: mappings grow down from there, and are to meet it late.
 /// Small machines have less address space.
-const DISTANCES: [usize; 5] = [16 << 40, 1 << 40, 64 << 30, 4 << 30, 256 << 20];
+const DISTANCES: [u64; 5] = [16 << 40, 1 << 40, 64 << 30, 4 << 30, 256 << 20];
 
 /// Places that are tried for each distance.
 const TRIES: usize = 4;
@@ -21,7 +21,8 @@ pub(crate) fn begin(bytes: usize, whole: usize, align: usize, page_size: usize) 
     let next = mapping::reserve(page_size, page_size, page_size)?;
     // SAFETY: reserved just now.
     unsafe { mapping::unmap(next, page_size) };
-    let places = DISTANCES.into_iter().flat_map(|distance| core::iter::repeat_n(distance, TRIES));
+    let distances = DISTANCES.into_iter().filter_map(|distance| usize::try_from(distance).ok());
+    let places = distances.flat_map(|distance| core::iter::repeat_n(distance, TRIES));
     for distance in places {
         // Heaps of one process are not to lie in each other's way, nor where others expect them.
         let scatter = usize::try_from(entropy::number()).unwrap_or(0) % (distance / 4);
