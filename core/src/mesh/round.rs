@@ -15,6 +15,7 @@ use crate::base::units::SizeClass;
 use crate::mesh::row::MAX_SPANS;
 use crate::platform::Platform;
 use crate::span::arena::{Arena, all_classes, class_number};
+use crate::span::class_spans::ClassCounts;
 
 /// Lengths of rows: each twice the one before.
 const LENGTHS: usize = MAX_SPANS.ilog2() as usize + 1;
@@ -96,7 +97,7 @@ impl Rows {
         let free = arena.page_heap().mappings().free();
         let is_scarce = needed[0] > free;
         if round == Round::Single {
-            return Some(Self { round, spans: 1, wanted: usize::MAX, fresh: is_scarce });
+            return Some(Self { round, spans: 1, wanted: usize::MAX, fresh: false });
         }
         let is_turn = match round {
             Round::Longest => needed[LENGTHS - 1] > free,
@@ -118,12 +119,15 @@ impl Rows {
     }
 }
 
-/// How many mappings all spans would take that are in no group yet: one and an eighth, as not every neighbour is meshed, for each row
-/// of the length in question, or of the longest of their class.
+/// How many mappings all spans would take that are in no group yet and may come into one: one and an eighth, as not every neighbour is
+/// meshed, for each row of the length in question, or of the longest of their class.
 fn mappings_needed<P: Platform>(arena: &Arena<P>) -> [usize; LENGTHS] {
     let mut needed = [0; LENGTHS];
     for class in all_classes().filter(|&class| arena.cut(class).can_mesh()) {
         let counts = arena.class(class).spans.counts();
+        if !has_partners(&counts, arena.cut(class).slots) {
+            continue;
+        }
         let longest = longest_row(arena, class).ilog2() as usize;
         for (doublings, needed) in needed.iter_mut().enumerate() {
             let fresh = (counts.spans - counts.aliases - counts.groups) as usize;
@@ -131,6 +135,17 @@ fn mappings_needed<P: Platform>(arena: &Arena<P>) -> [usize; LENGTHS] {
         }
     }
     needed
+}
+
+/// Whether a span of the class that is as full as the average fits onto any other: of spans of `n` slots of which a part `d` is
+/// taken, a share of `(1 - d^2)^n` does, which is about `exp(-n d^2)`, and has to be one span at least.
+fn has_partners(counts: &ClassCounts, slots: u32) -> bool {
+    if counts.spans < 2 {
+        return false;
+    }
+    let (spans, taken, slots) = (u128::from(counts.spans), u128::from(counts.taken), u128::from(slots));
+    // A doubling is worth 0.7 of a natural logarithm.
+    10 * taken * taken <= 7 * u128::from(counts.spans.ilog2()) * spans * spans * slots
 }
 
 /// Spans of the longest rows of `class`.

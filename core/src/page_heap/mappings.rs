@@ -91,18 +91,28 @@ impl Mappings {
         self.set_apart(run, self.budget - self.reserve(), allowance)
     }
 
-    /// Counts `run`, a part of a mapping or all of it, as one of its own, before the call that gives it back. False if the budget
-    /// has no room for the rests that it leaves. Until the run is gone one or two more may be counted than there are.
-    pub(crate) fn part(&mut self, run: PageRun) -> bool {
+    /// Counts `run`, a part of a mapping or all of it, as one of its own, before the call that gives it back. Tells which of its two
+    /// borders that made; none if the budget has no room for the rests that it leaves. Until the run is gone one or two more may
+    /// be counted than there are.
+    pub(crate) fn part(&mut self, run: PageRun) -> Option<[bool; 2]> {
         let (from, to) = (run.start.as_usize(), run.end().as_usize());
         let (in_use, budget) = (self.in_use, self.budget);
         let (apart, borders) = self.tables();
         let rests = usize::from(from > 0 && apart[from - 1]) + usize::from(apart[to]);
         let before = borders[from..=to].count_ones();
         if rests > before && in_use + rests - before > budget {
-            return false;
+            return None;
         }
-        self.set_apart(run, usize::MAX, usize::MAX).is_ok()
+        let made = [from, to].map(|border| !borders[border]);
+        self.set_apart(run, usize::MAX, usize::MAX).ok()?;
+        Some(made)
+    }
+
+    /// Takes back what [`Mappings::part`] did, and told: the call was refused, and the run is where it was.
+    pub(crate) fn rejoin(&mut self, run: PageRun, made: [bool; 2]) {
+        for (border, _) in [run.start, run.end()].into_iter().zip(made).filter(|&(_, made)| made) {
+            self.join(border);
+        }
     }
 
     fn set_apart(&mut self, run: PageRun, most: usize, allowance: usize) -> Result<usize, Bound> {

@@ -61,19 +61,23 @@ impl<P: Platform> Arena<P> {
 
     /// In transit -> free, by way of the platform; on failure the alias is kept for a later try. Returns whether it worked.
     fn unalias(&self, alias: Parted) -> bool {
-        {
+        let made = {
             let mut pages = self.page_heap();
-            if !pages.mappings_mut().part(alias.run) {
+            let Some(made) = pages.mappings_mut().part(alias.run) else {
                 pages.keep_parted(&self.map, alias);
                 return false;
-            }
-        }
+            };
+            made
+        };
         // SAFETY: the pages are an alias without live objects, and in transit: nobody else uses them.
         let outcome = unsafe { self.platform.unalias(alias.run) };
         let mut pages = self.page_heap();
         match outcome {
             Ok(()) => pages.insert_unaliased(&self.map, alias),
-            Err(_) => pages.keep_parted(&self.map, alias),
+            Err(_) => {
+                pages.mappings_mut().rejoin(alias.run, made);
+                pages.keep_parted(&self.map, alias);
+            }
         }
         outcome.is_ok()
     }
