@@ -33,7 +33,7 @@ pub(crate) struct Maps {
 impl Maps {
     /// Opens the list, for a few questions.
     pub(crate) fn open() -> Result<Self, Errno> {
-        let list = calls::open(c"/proc/self/maps", libc::O_RDONLY | libc::O_CLOEXEC)?;
+        let list = calls::open(c"/proc/thread-self/maps", libc::O_RDONLY | libc::O_CLOEXEC)?;
         Ok(Self { list: Descriptor::new(list) })
     }
 

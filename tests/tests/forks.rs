@@ -2,7 +2,7 @@
 //! sides of a real fork are looked at in `platform-linux`.
 
 use meshheap::{Heap, MeshBudget, MeshStep, Operation, PageIndex, PageRun, Platform, SimulatedPlatform, StepEnd};
-use meshheap_tests::scene::{PAGE, free, small_heap, spans};
+use meshheap_tests::scene::{LAYOUT, PAGE, free, small_heap, spans};
 use meshheap_tests::sparse::{assert_untouched, sparse_objects};
 
 fn pass<P: Platform>(heap: &Heap<P>) -> MeshStep {
@@ -39,6 +39,7 @@ fn what_a_fork_took_apart_is_laid_together_by_the_next_pass_that_can() {
         assert!(matches!(pass(&heap).end, StepEnd::Refused(_)), "{operation:?} was refused");
         assert!(heap.has_to_thaw(), "a pass that was refused leaves it to the next");
         platform.heal();
+        assert_eq!(pass(&heap).end, StepEnd::PassDone, "the rest of the pass that was refused");
         assert_eq!(pass(&heap).end, StepEnd::PassDone);
         assert!(!heap.has_to_thaw());
         assert!((0..4).all(|page| is_shared(&platform, page)), "all are together again");
@@ -95,6 +96,36 @@ fn empty_pages_of_what_a_fork_took_apart_are_given_back_once_it_is_together_agai
     pass(&heap);
     heap.purge().expect("nothing fails");
     assert!(heap.statistics().mappings >= platform.mappings(), "I7");
+    heap.check_invariants();
+    assert_untouched(&objects);
+}
+
+#[test]
+fn what_is_pinned_when_a_pass_comes_by_is_left_to_the_next() {
+    let platform = platform();
+    let heap = small_heap(&platform, 64);
+    let [keeper, _alias]: [_; 2] = spans(&heap, &[&[0], &[1]]).try_into().expect("two spans");
+    pass(&heap);
+    fork(&heap);
+    heap.pin(keeper[0]).expect("a live object");
+    pass(&heap);
+    assert!(heap.has_to_thaw() && !is_shared(&platform, 0), "its pages stay");
+    heap.unpin(keeper[0]).expect("it is pinned");
+    pass(&heap);
+    assert!(!heap.has_to_thaw() && is_shared(&platform, 0) && is_shared(&platform, 1));
+}
+
+#[test]
+fn rows_are_laid_together_again_where_mappings_are_used_up() {
+    let platform = platform();
+    let heap = small_heap(&platform, 4096);
+    let objects = sparse_objects(&heap, LAYOUT, 64 * 1024, 10);
+    heap.set_mapping_budget(300);
+    assert_eq!(pass(&heap).end, StepEnd::MappingsUsedUp);
+    fork(&heap);
+    pass(&heap);
+    assert!(!heap.has_to_thaw(), "{:?}", heap.statistics());
+    assert!(heap.statistics().mappings <= 300);
     heap.check_invariants();
     assert_untouched(&objects);
 }

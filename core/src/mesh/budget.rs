@@ -71,7 +71,7 @@ pub enum StepEnd {
     MappingsUsedUp,
     /// Another thread is in the middle of a step.
     Busy,
-    /// The platform refused a call. The heap is whole; the next step begins another pass.
+    /// The platform refused a call. The heap is whole; the next step begins another pass, or goes on behind what was refused.
     Refused(PlatformError),
     /// The platform cannot alias pages or purge them, or it has no write barrier and the step asked for one.
     Unsupported,

@@ -208,7 +208,11 @@ impl<'a, P: Platform> Pair<'a, P> {
 
     /// Counts `run` as a mapping of its own, before it becomes one. Returns how many that adds.
     fn count_mapping(&self, run: PageRun) -> Result<usize, Outcome> {
-        self.arena.page_heap().mappings_mut().add(run, self.allowance).map_err(|bound| match bound {
+        let mut pages = self.arena.page_heap();
+        let mappings = pages.mappings_mut();
+        let is_thaw = self.keeper == self.source;
+        let added = if is_thaw { mappings.add_again(run, self.allowance) } else { mappings.add(run, self.allowance) };
+        added.map_err(|bound| match bound {
             Bound::Allowance => Outcome::NoAllowance,
             Bound::Budget => Outcome::NoBudget,
         })

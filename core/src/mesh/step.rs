@@ -3,6 +3,7 @@
 use crate::base::config::{
     MAX_DRAIN_UNITS, PLAN_PAGES_PER_LOCK, PURGE_PAGES_PER_FREE, PURGE_PAGES_PER_UNIT, SEARCH_TESTS_PER_LOOK,
 };
+use crate::base::error::PlatformError;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::mesh::budget::{MeshBudget, MeshStep, StepEnd};
@@ -41,6 +42,8 @@ pub(super) struct Thaw {
     forks: usize,
     /// Whether a group had to be left as it was.
     skipped: bool,
+    /// Why the platform refused the last that it did.
+    refused: Option<PlatformError>,
 }
 
 /// How far the groups of a plan are meshed.
@@ -133,7 +136,12 @@ impl<'a, P: Platform> Step<'a, P> {
                 // Relaxed: the pass's lock is held, as a fork does when it writes. One that came meanwhile took apart what was thawed.
                 let _ = forks.compare_exchange(state.forks, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
-            return Unit::Next(Stage::Class(Turn::FIRST, 0));
+            let next = Stage::Class(Turn::FIRST, 0);
+            return match state.refused {
+                // Told once, behind all groups: what is refused for good must not keep the rest from being meshed.
+                Some(error) => Unit::Stop(StepEnd::Refused(error), Some(next)),
+                None => Unit::Next(next),
+            };
         }
         let stop = end.min(page.plus(PLAN_PAGES_PER_LOCK));
         while page < stop {
@@ -146,7 +154,7 @@ impl<'a, P: Platform> Step<'a, P> {
                         self.report.mappings += mappings;
                         return Unit::Next(Stage::Thaw(next, state));
                     }
-                    Outcome::Refused(error) => return Unit::Stop(StepEnd::Refused(error), None),
+                    Outcome::Refused(error) => (state.skipped, state.refused) = (true, Some(error)),
                     Outcome::NoAllowance if self.report.mappings > 0 => {
                         return Unit::Stop(StepEnd::Budget, Some(Stage::Thaw(page, state)));
                     }
@@ -301,7 +309,9 @@ impl<'a, P: Platform> Step<'a, P> {
 
     fn free(&mut self, forks: usize) -> Unit {
         match self.arena.purge_run(PURGE_PAGES_PER_FREE, 1) {
-            Ok(0) if forks > 0 => Unit::Next(Stage::Thaw(PageIndex::new(0), Thaw { forks, skipped: false })),
+            Ok(0) if forks > 0 => {
+                Unit::Next(Stage::Thaw(PageIndex::new(0), Thaw { forks, skipped: false, refused: None }))
+            }
             Ok(0) => Unit::Next(Stage::Class(Turn::FIRST, 0)),
             Ok(pages) => {
                 self.report.pages_purged += pages as usize;
@@ -312,7 +322,7 @@ impl<'a, P: Platform> Step<'a, P> {
     }
 
     fn purge(&mut self, end: StepEnd) -> Unit {
-        if self.arena.retry_one_parted() {
+        if self.arena.retry_each_parted() {
             return Unit::Next(Stage::Purge(end));
         }
         match self.arena.purge_run(PURGE_PAGES_PER_UNIT, 1) {

@@ -34,7 +34,8 @@ pub(crate) unsafe fn thaw<P: Platform>(
             return Outcome::Stale;
         }
         if arena.is_pinned(&guard, class, head) || arena.fill_hollow(&mut guard, core::iter::once(head)).is_err() {
-            return Outcome::Stale;
+            // Nothing that the pass could change.
+            return Outcome::NoBudget;
         }
         guard.spans.hold(arena.map(), head);
     }

@@ -91,6 +91,11 @@ impl Mappings {
         self.set_apart(run, self.budget - self.reserve(), allowance)
     }
 
+    /// The same for what was counted before a fork and is laid together again: what it adds goes again when its neighbours are, too.
+    pub(crate) fn add_again(&mut self, run: PageRun, allowance: usize) -> Result<usize, Bound> {
+        self.set_apart(run, self.budget, allowance)
+    }
+
     /// Counts `run`, a part of a mapping or all of it, as one of its own, before the call that gives it back. Tells which of its two
     /// borders that made; none if the budget has no room for the rests that it leaves. Until the run is gone one or two more may
     /// be counted than there are.
@@ -121,7 +126,7 @@ impl Mappings {
         let (apart, borders) = self.tables();
         let before = borders[from..=to].count_ones();
         let added = 2_usize.saturating_sub(before);
-        if in_use + added > most {
+        if added > 0 && in_use + added > most {
             return Err(Bound::Budget);
         }
         if added > allowance {

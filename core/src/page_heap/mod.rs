@@ -332,13 +332,15 @@ impl PageHeap {
         self.unpurged += if parted.dirty { parted.run.count } else { 0 };
     }
 
-    /// A dead alias that still has to be unaliased. It stays in transit.
-    pub(crate) fn take_parted(&mut self, map: &PageMap) -> Option<Parted> {
-        let (parted, next) = Self::parted_at(map, self.parted)?;
-        self.parted = next;
+    /// All dead aliases that still have to be unaliased. They stay in transit, and counted until [`PageHeap::take_parted`].
+    pub(crate) fn take_all_parted(&mut self) -> PageLink {
+        core::mem::replace(&mut self.parted, PageLink::NONE)
+    }
+
+    /// One of them is tried again.
+    pub(crate) fn take_parted(&mut self, parted: &Parted) {
         self.parted_pages -= parted.run.count;
         self.unpurged -= if parted.dirty { parted.run.count } else { 0 };
-        Some(parted)
     }
 
     /// The dead alias that `link` names, and the next one.

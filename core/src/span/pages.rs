@@ -82,17 +82,23 @@ impl<P: Platform> Arena<P> {
         outcome.is_ok()
     }
 
-    /// Tries again to unalias one dead alias whose first try failed. Returns whether that worked; false, too, if there is
-    /// none.
-    pub(crate) fn retry_one_parted(&self) -> bool {
-        let parted = self.page_heap().take_parted(&self.map);
-        parted.is_some_and(|alias| self.unalias(alias))
+    /// Tries again to unalias each dead alias whose first try failed: one that waits for mappings does not keep others waiting that
+    /// would give some back. Returns whether that worked for any.
+    pub(crate) fn retry_each_parted(&self) -> bool {
+        let mut link = self.page_heap().take_all_parted();
+        let mut worked = false;
+        while let Some((alias, next)) = PageHeap::parted_at(&self.map, link) {
+            link = next;
+            self.page_heap().take_parted(&alias);
+            worked |= self.unalias(alias);
+        }
+        worked
     }
 
-    /// Tries again for all of them; stops at the first that fails again.
+    /// Tries again for as long as that works for any.
     pub(crate) fn retry_parted(&self) {
-        // Bounded: each round takes one off a list that only failures put it back on.
-        while self.retry_one_parted() {}
+        // Bounded: each round but the last makes them fewer.
+        while self.retry_each_parted() {}
     }
 
     /// Clean and fresh pages -> dirty, where dirty pages cannot become clean: neighbours are then one run whatever they

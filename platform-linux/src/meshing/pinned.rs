@@ -10,7 +10,8 @@ const NAME: &[u8] = b"VmPin:";
 /// Whether there are such pages now. Some 30 microseconds; no, where the kernel does not tell.
 pub(super) fn are_any() -> bool {
     let mut buffer = [0; 2048];
-    let text = ProcFile::open(c"/proc/self/status").and_then(|file| file.read_up_to(&mut buffer));
+    // Of the thread: the main thread's tells nothing once it has ended.
+    let text = ProcFile::open(c"/proc/thread-self/status").and_then(|file| file.read_up_to(&mut buffer));
     text.and_then(pinned).is_some_and(|kilobytes| kilobytes > 0)
 }
 

@@ -38,6 +38,9 @@ const YIELD_PART: usize = 64;
 /// soon.
 const THAW_AFTER_NS: u64 = 1_000_000_000; // 1 s
 
+/// What could not be laid together is tried again so seldom, at the least.
+const THAW_MOST_NS: u64 = 64 * THAW_AFTER_NS;
+
 /// Meshing may take one part in this many of the time that passes.
 const SHARE_PART: u64 = 100;
 
@@ -75,8 +78,10 @@ pub(super) struct Rule {
     /// What was found when a pass was last thought of. What the pass changed is looked into as well: the next may free more.
     before: Waste,
     usage: Usage,
-    /// When it was seen that a fork took groups apart; 0: none did.
+    /// When it was seen that a fork took groups apart, or a pass last began that was to lay them together; 0: none did. And how long
+    /// the next pass for that waits: longer each time, as some groups cannot be laid together.
     forked_ns: u64,
+    thaw_after_ns: u64,
     pressure_at_ns: u64,
     is_short: bool,
     /// Bytes held at the last look.
@@ -119,6 +124,7 @@ impl Rule {
             before: Waste { held: 0, taken: 0 },
             usage: Usage::new(),
             forked_ns: 0,
+            thaw_after_ns: THAW_AFTER_NS,
             pressure_at_ns: 0,
             is_short: false,
             held: 0,
@@ -133,7 +139,7 @@ impl Rule {
 
     /// Whether nothing has changed for a while.
     pub(super) const fn is_idle(&self) -> bool {
-        self.unchanged >= IDLE_LOOKS && !self.in_pass && self.forked_ns == 0
+        self.unchanged >= IDLE_LOOKS && !self.in_pass && (self.forked_ns == 0 || self.thaw_after_ns > THAW_AFTER_NS)
     }
 
     /// How long the step may take that is due: longer if nobody has looked for long, as in programs that hardly allocate.
@@ -204,7 +210,14 @@ impl Rule {
             0 => now_ns,
             since => since,
         };
-        is_apart && now_ns.saturating_sub(self.forked_ns) >= THAW_AFTER_NS && self.may_go_on()
+        if !is_apart {
+            self.thaw_after_ns = THAW_AFTER_NS;
+        }
+        let is_time = is_apart && now_ns.saturating_sub(self.forked_ns) >= self.thaw_after_ns && self.may_go_on();
+        if is_time {
+            (self.forked_ns, self.thaw_after_ns) = (now_ns, THAW_MOST_NS.min(2 * self.thaw_after_ns));
+        }
+        is_time
     }
 
     const fn may_go_on(&self) -> bool {

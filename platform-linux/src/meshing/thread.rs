@@ -3,12 +3,13 @@
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use meshheap::{MeshBudget, MeshStep};
 
 use super::Policy;
 use crate::barrier::signals;
+use crate::clock;
 use crate::futex;
 use crate::proc_file::{ProcFile, number_at_start};
 use crate::process::SharedHeap;
@@ -17,7 +18,7 @@ use crate::process::SharedHeap;
 const NONE: u32 = 0;
 /// There should be one.
 const ASKED_FOR: u32 = 1;
-/// One is being started, or was refused, which is not tried again.
+/// One is being started.
 const TRIED: u32 = 2;
 /// It works, or sleeps for a while.
 const AWAKE: u32 = 3;
@@ -32,6 +33,9 @@ const STACK_BYTES: [usize; 3] = [128 << 10, 1 << 20, 16 << 20];
 /// again more often than that.
 const IDLE_NS: u64 = 1_000_000_000; // 1 s
 
+/// So long after a refusal it is tried again.
+const AGAIN_AFTER_NS: u64 = 10_000_000_000; // 10 s
+
 /// How often it asks whether it is the last thread.
 const ALONE_PERIOD_NS: u64 = 500_000_000; // 500 ms
 
@@ -39,6 +43,8 @@ const ALONE_PERIOD_NS: u64 = 500_000_000; // 500 ms
 #[derive(Debug)]
 pub(super) struct Helper {
     phase: AtomicU32,
+    /// When the system last refused to start it; 0: it did not.
+    refused_ns: AtomicU64,
 }
 
 /// What the thread is given: statics of the process.
@@ -49,7 +55,7 @@ struct Task {
 
 impl Helper {
     pub(super) const fn new() -> Self {
-        Self { phase: AtomicU32::new(NONE) }
+        Self { phase: AtomicU32::new(NONE), refused_ns: AtomicU64::new(0) }
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -59,6 +65,11 @@ impl Helper {
 
     /// Wishes for one.
     pub(super) fn ask(&self) {
+        // Relaxed: see `note_refusal`.
+        let refused_ns = self.refused_ns.load(Ordering::Relaxed);
+        if refused_ns > 0 && clock::now_ns().saturating_sub(refused_ns) < AGAIN_AFTER_NS {
+            return;
+        }
         // Relaxed: see `start`. Refused if there is one, or a wish for it.
         let _ = self.phase.compare_exchange(NONE, ASKED_FOR, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -91,7 +102,7 @@ impl Helper {
             return;
         }
         // The heap itself carries the task: it is never dropped.
-        let Ok(memory) = heap.alloc(core::alloc::Layout::new::<Task>()) else { return };
+        let Ok(memory) = heap.alloc(core::alloc::Layout::new::<Task>()) else { return self.note_refusal() };
         let task: *mut Task = memory.as_ptr().cast();
         // SAFETY: the memory was just allocated for it.
         unsafe { task.write(Task { policy, heap }) };
@@ -99,7 +110,16 @@ impl Helper {
         if !unsafe { create(run, task.cast()) } {
             // SAFETY: nobody was given the task.
             unsafe { heap.dealloc(memory, core::alloc::Layout::new::<Task>()) };
+            self.note_refusal();
         }
+    }
+
+    /// The system may allow it later.
+    fn note_refusal(&self) {
+        // Relaxed: a time that guards nothing; who sees it late asks once more.
+        self.refused_ns.store(clock::now_ns(), Ordering::Relaxed);
+        // Relaxed: see `start`.
+        self.phase.store(NONE, Ordering::Relaxed);
     }
 
     /// Sleeps for so many nanoseconds, or until it is woken if `is_idle`. False if the thread is to end: nobody woke it.
