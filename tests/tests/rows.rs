@@ -87,6 +87,29 @@ fn a_span_that_dies_in_a_row_waits_while_its_rests_have_no_mappings() {
 }
 
 #[test]
+fn a_span_that_waits_for_mappings_keeps_no_other_waiting() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 64);
+    let full: Vec<_> = (8..32).collect();
+    let taken: [&[usize]; 8] = [&[0], &[1], &[2], &[3], &[4], &[0, 5], &[6], &[7]];
+    // Two pairs of rows, and between them a span that fits none.
+    let mut rows = spans(&heap, &[&taken[..], &[&full[..]], &taken[..], &[&full[..]]].concat());
+    heap.set_mapping_budget(7);
+    pass(&heap);
+    heap.set_mapping_budget(heap.statistics().mappings);
+    assert!(heap.statistics().aliased_bytes >= 8 * PAGE);
+    let mut free_spans = |spans: &[usize]| {
+        spans.iter().for_each(|&span| rows[span].drain(..).for_each(|object| free(&heap, object)));
+    };
+    // The second pair's spans die, those in the middle first; then one in the middle of the first pair's, which are alive.
+    free_spans(&[10, 11, 14, 15, 9, 12, 13, 16, 1, 5]);
+    heap.purge().expect("nothing fails");
+    let waiting = heap.statistics().parted_bytes / PAGE;
+    assert!(waiting <= 1, "{waiting} wait, and what the others gave back was enough for all but one");
+    assert_counted(&heap, &platform);
+}
+
+#[test]
 fn where_mappings_are_scarce_a_pass_frees_more_pages_for_each() {
     let platform = SimulatedPlatform::new(PAGE).private_until_shared();
     let heap = small_heap(&platform, 4096);
