@@ -10,8 +10,8 @@ use core::alloc::Layout;
 
 use crate::base::config::{
     CLASS_COUNT, LONG_SPAN_SLOTS, MAX_LONG_SPAN_PAGES, MAX_MESH_SLOTS, MAX_SMALL_ALIGN, MAX_SMALL_SIZE, MAX_SPAN_PAGES,
-    MAX_TAIL_WASTE_PART, MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN, VECTOR_MIN_SLOTS, VECTOR_MOST_BYTES, VECTOR_PART,
-    VECTOR_STRETCH,
+    MAX_TAIL_WASTE_PART, MAX_TAIL_WASTE_PART_LARGE, MIN_ALIGN, ROW_MAX_WORDS, VECTOR_MIN_SLOTS, VECTOR_MOST_BYTES,
+    VECTOR_PART, VECTOR_STRETCH,
 };
 use crate::base::units::SizeClass;
 
@@ -188,6 +188,12 @@ impl Cut {
     /// search takes (16-byte slots on pages of 8 KiB and more) would hardly ever find a partner.
     pub(crate) const fn can_mesh(&self) -> bool {
         self.slots > 1 && self.slots <= MAX_MESH_SLOTS
+    }
+
+    /// How many neighbouring spans of this class, which can mesh, are meshed as one at the most: as many as the search takes slots of.
+    #[expect(clippy::cast_possible_truncation, reason = "a bitmap that can mesh has at most four words")]
+    pub(crate) const fn row_spans(&self) -> u32 {
+        ROW_MAX_WORDS / self.words() as u32
     }
 }
 

@@ -163,23 +163,20 @@ impl<'a, P: Platform> Pair<'a, P> {
     /// # Safety
     /// As for [`mesh`].
     pub(super) unsafe fn share_keeper(&mut self) -> Result<(), Outcome> {
-        let span = |head| Row::single(self.keeper.class, head).run(self.arena);
+        let Row { class, .. } = self.keeper;
+        let span = move |head| Row::single(class, head);
         let is_own = |run| {
             // Spans that were shared before a fork are counted already.
             self.arena.platform().is_private(run) && !self.arena.page_heap().is_apart(run)
         };
-        if self.keeper.heads(self.arena).map(span).all(is_own) {
+        if self.keeper.heads(self.arena).all(|head| is_own(span(head).run(self.arena))) {
             // SAFETY: by the function's contract.
-            unsafe { self.share(self.keeper.run(self.arena)) }?;
-            join_neighbours(self.arena, self.keeper);
-            return Ok(());
+            return unsafe { self.share(self.keeper) };
         }
-        for head in self.keeper.heads(self.arena) {
-            let run = Row::single(self.keeper.class, head).run(self.arena);
-            if self.arena.platform().is_private(run) {
+        for span in self.keeper.heads(self.arena).map(span) {
+            if self.arena.platform().is_private(span.run(self.arena)) {
                 // SAFETY: by the function's contract.
-                unsafe { self.share(run) }?;
-                join_neighbours(self.arena, Row::single(self.keeper.class, head));
+                unsafe { self.share(span) }?;
             }
         }
         Ok(())
@@ -187,22 +184,37 @@ impl<'a, P: Platform> Pair<'a, P> {
 
     /// # Safety
     /// As for [`mesh`].
-    unsafe fn share(&mut self, run: PageRun) -> Result<(), Outcome> {
+    unsafe fn share(&mut self, row: Row) -> Result<(), Outcome> {
+        let run = row.run(self.arena);
+        let share = |pair: &Self| {
+            // SAFETY: by the function's contract, or by the barrier, nobody writes to the pages meanwhile.
+            let share = || unsafe { pair.arena.platform().share(run) };
+            // SAFETY: `share` allows writes again.
+            unsafe { pair.behind_barrier(run, share) }
+        };
+        self.make_mapping(run, share)?;
+        join_neighbours(self.arena, row);
+        Ok(())
+    }
+
+    /// Counts `run` as a mapping of its own, if it is not, and makes the change by which it becomes one. Refused, it is counted as it
+    /// was.
+    fn make_mapping(
+        &mut self,
+        run: PageRun,
+        change: impl FnOnce(&Self) -> Result<(), PlatformError>,
+    ) -> Result<(), Outcome> {
+        // An alias, or a keeper whose pages are shared or were before a fork, is counted already.
         let was_apart = self.arena.page_heap().is_apart(run);
         let added = self.count_mapping(run)?;
-        let share = || {
-            // SAFETY: by the function's contract, or by the barrier, nobody writes to the pages meanwhile.
-            unsafe { self.arena.platform().share(run) }
-        };
-        // SAFETY: `share` allows writes again.
-        let shared = unsafe { self.behind_barrier(run, share) };
-        if let Err(error) = shared {
+        if let Err(error) = change(self) {
             if !was_apart {
                 self.arena.page_heap().mappings_mut().remove(run);
             }
             return Err(Outcome::Refused(error));
         }
-        self.note_mappings(added);
+        self.allowance -= added;
+        self.added += added;
         Ok(())
     }
 
@@ -216,11 +228,6 @@ impl<'a, P: Platform> Pair<'a, P> {
             Bound::Allowance => Outcome::NoAllowance,
             Bound::Budget => Outcome::NoBudget,
         })
-    }
-
-    const fn note_mappings(&mut self, added: usize) {
-        self.allowance -= added;
-        self.added += added;
     }
 
     pub(super) fn first_alias(&self) -> Option<PageIndex> {
@@ -240,21 +247,12 @@ impl<'a, P: Platform> Pair<'a, P> {
     /// As for [`mesh`].
     pub(super) unsafe fn move_addresses(&mut self, member: PageIndex) -> Result<(), Outcome> {
         let row = self.moving(member);
-        let run = row.run(self.arena);
-        // An alias, or a keeper whose pages are shared, is counted already.
-        let was_apart = self.arena.page_heap().is_apart(run);
-        let added = self.count_mapping(run)?;
-        // Slots that are released from here on are copied for nothing; none is claimed.
-        let bits = self.live_slots(row);
-        // SAFETY: the bits were just read; the rest is the function's contract.
-        if let Err(error) = unsafe { self.copy_and_alias(row, &bits) } {
-            if !was_apart {
-                self.arena.page_heap().mappings_mut().remove(run);
-            }
-            return Err(Outcome::Refused(error));
-        }
-        self.note_mappings(added);
-        Ok(())
+        self.make_mapping(row.run(self.arena), |pair| {
+            // Slots that are released from here on are copied for nothing; none is claimed.
+            let bits = pair.live_slots(row);
+            // SAFETY: the bits were just read; the rest is the function's contract.
+            unsafe { pair.copy_and_alias(row, &bits) }
+        })
     }
 
     /// # Safety
@@ -349,7 +347,7 @@ fn may_mesh<P: Platform>(arena: &Arena<P>, guard: &Class, row: Row, (keeper, sou
     let run = |head| Row::single(row.class, head).run(arena);
     let (Some(keeper_bits), Some(source_bits)) = (bits(keeper), bits(source)) else { return false };
     // What moves as one shows private memory of its own that is counted in no mapping.
-    let own = || is_candidate(arena, guard, source, true) && !arena.page_heap().is_apart(run(source));
+    let own = || is_candidate(arena, guard, source, row.spans) && !arena.page_heap().is_apart(run(source));
     let may_move = row.spans == 1 || own();
     let overlap = keeper_bits.iter().zip(&source_bits).any(|(a, b)| a & b != 0);
     let keeper_changes = arena.platform().is_private(run(keeper));

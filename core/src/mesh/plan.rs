@@ -123,7 +123,7 @@ impl Plan {
     /// Adds `row` with the slots that its groups have taken, if it is a candidate. The plan must not be full.
     pub(crate) fn add_if_candidate<P: Platform>(&mut self, arena: &Arena<P>, guard: &Class, row: Row) -> bool {
         let cut = arena.cut(self.class);
-        if !row.heads(arena).all(|head| is_candidate(arena, guard, head, self.rows.fresh)) {
+        if !row.heads(arena).all(|head| is_candidate(arena, guard, head, row.spans)) {
             return false;
         }
         self.add(row.head);

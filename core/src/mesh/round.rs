@@ -10,7 +10,7 @@
 //! Fewer rows fit together than single spans, and each that does not keeps all its pages: so the spans of the smallest bitmaps and
 //! of the fewest pages become rows first. Where no choice makes the mappings suffice, each should free as much as it can.
 
-use crate::base::config::{CLASS_COUNT, ROW_MAX_WORDS};
+use crate::base::config::CLASS_COUNT;
 use crate::base::units::SizeClass;
 use crate::mesh::row::MAX_SPANS;
 use crate::platform::Platform;
@@ -82,8 +82,6 @@ pub(crate) struct Rows {
     pub(crate) spans: u32,
     /// How many rows are wanted, at the most.
     pub(crate) wanted: usize,
-    /// Only spans without aliases: where mappings are scarce, none is spent on moving what has been meshed.
-    pub(crate) fresh: bool,
 }
 
 impl Rows {
@@ -93,24 +91,24 @@ impl Rows {
         if !arena.cut(class).can_mesh() {
             return None;
         }
+        if round == Round::Single {
+            return Some(Self { round, spans: 1, wanted: usize::MAX });
+        }
+        let cut = arena.cut(class);
+        let longest = cut.row_spans().ilog2() as usize;
+        // All that is needed is counted for classes that may have rows only: it takes each class's lock.
+        if longest == 0 || (round == Round::Narrow && cut.words() > 1) {
+            return None;
+        }
         let needed = mappings_needed(arena);
         let free = arena.page_heap().mappings().free();
-        let is_scarce = needed[0] > free;
-        if round == Round::Single {
-            return Some(Self { round, spans: 1, wanted: usize::MAX, fresh: false });
-        }
-        let is_turn = match round {
-            Round::Longest => needed[LENGTHS - 1] > free,
-            Round::Narrow => arena.cut(class).words() == 1,
-            _ => true,
-        };
-        let longest = longest_row(arena, class).ilog2() as usize;
-        if !is_scarce || !is_turn || longest == 0 {
+        let least = if round == Round::Longest { needed[LENGTHS - 1] } else { needed[0] };
+        if least <= free {
             return None;
         }
         let doublings = (1..longest).find(|&doublings| needed[doublings] <= free).unwrap_or(longest);
         let spans = 1 << doublings;
-        Some(Self { round, spans, wanted: (needed[0] - free).div_ceil(spans as usize - 1), fresh: true })
+        Some(Self { round, spans, wanted: (needed[0] - free).div_ceil(spans as usize - 1) })
     }
 
     /// What comes when no row is left: shorter ones. Single spans have a round of their own.
@@ -128,7 +126,7 @@ fn mappings_needed<P: Platform>(arena: &Arena<P>) -> [usize; LENGTHS] {
         if !has_partners(&counts, arena.cut(class).slots) {
             continue;
         }
-        let longest = longest_row(arena, class).ilog2() as usize;
+        let longest = arena.cut(class).row_spans().ilog2() as usize;
         for (doublings, needed) in needed.iter_mut().enumerate() {
             let fresh = (counts.spans - counts.aliases - counts.groups) as usize;
             *needed += (fresh + fresh / 8) >> doublings.min(longest);
@@ -146,9 +144,4 @@ fn has_partners(counts: &ClassCounts, slots: u32) -> bool {
     let (spans, taken, slots) = (u128::from(counts.spans), u128::from(counts.taken), u128::from(slots));
     // A doubling is worth 0.7 of a natural logarithm.
     10 * taken * taken <= 7 * u128::from(counts.spans.ilog2()) * spans * spans * slots
-}
-
-/// Spans of the longest rows of `class`.
-fn longest_row<P: Platform>(arena: &Arena<P>, class: SizeClass) -> u32 {
-    ROW_MAX_WORDS / arena.cut(class).words() as u32
 }

@@ -50,10 +50,11 @@ impl Row {
     }
 }
 
-/// Whether a partial span of the locked class starts at `head`, and is one without aliases if it has to be `fresh`.
-pub(crate) fn is_candidate<P: Platform>(arena: &Arena<P>, guard: &Class, head: PageIndex, fresh: bool) -> bool {
+/// Whether a partial span of the locked class starts at `head`, and in a row of several one without aliases: where mappings are
+/// scarce, none is spent on moving what has been meshed.
+pub(crate) fn is_candidate<P: Platform>(arena: &Arena<P>, guard: &Class, head: PageIndex, spans: u32) -> bool {
     let keeper = guard.spans.partial_keeper(arena.map(), head);
-    keeper.is_some_and(|keeper| !fresh || keeper.aliases == PageLink::NONE)
+    keeper.is_some_and(|keeper| spans == 1 || keeper.aliases == PageLink::NONE)
 }
 
 /// The taken slots of the whole group at `head`, if it is a partial span of `class`.

@@ -137,15 +137,20 @@ impl ClassSpans {
 
     /// The keeper that starts at `page`, if one of this class does and no step works on it.
     pub(crate) fn resting_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
-        if map.kind(page) != PageKind::Small(self.class) || map.span_head(page, self.cut.pages) != page {
+        if !self.starts_at(map, page) {
             return None;
         }
         self.keeper(map, page).filter(|keeper| keeper.place != Place::BUSY)
     }
 
+    /// Whether a span of this class starts at `page`.
+    fn starts_at(&self, map: &PageMap, page: PageIndex) -> bool {
+        map.kind(page) == PageKind::Small(self.class) && map.span_head(page, self.cut.pages) == page
+    }
+
     /// The first of the pages that the span of this class which starts at `page` shows, if one does: its keeper's, or its own.
     pub(crate) fn shown_by(&self, map: &PageMap, page: PageIndex) -> Option<PageIndex> {
-        if map.kind(page) != PageKind::Small(self.class) || map.span_head(page, self.cut.pages) != page {
+        if !self.starts_at(map, page) {
             return None;
         }
         // SAFETY: the page is of this class, whose lock is held.

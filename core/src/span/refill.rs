@@ -1,6 +1,6 @@
 //! Slots on their way between spans and shuffle vectors: refill, flush, and single ones for callers without a local heap.
 
-use crate::base::config::{EMPTY_SPANS_PER_UNIT, MAX_DRAIN_UNITS, REFILL_MAX_SPANS, ROW_MAX_WORDS, ROW_SPANS_PART};
+use crate::base::config::{EMPTY_SPANS_PER_UNIT, MAX_DRAIN_UNITS, REFILL_MAX_SPANS, ROW_SPANS_PART};
 use crate::base::error::{AllocError, Misuse};
 use crate::base::rng::Rng;
 use crate::base::sync::MutexGuard;
@@ -116,7 +116,7 @@ impl<P: Platform> Arena<P> {
         let (cut, facts) = (self.cut(class), self.facts());
         let one = Fit::anywhere(cut.pages);
         let rows = facts.can_alias && cut.can_mesh();
-        let most = if rows { ROW_MAX_WORDS / cut.words() as u32 } else { 1 };
+        let most = if rows { cut.row_spans() } else { 1 };
         let row = Fit::anywhere(cut.pages * most.min(1 + guard.spans.counts().spans / ROW_SPANS_PART));
         if row.count > one.count && (pages.has_free_run(row.count) || !pages.has_free_run(one.count)) {
             let taken = pages.take(&self.map, row);

@@ -138,8 +138,8 @@ fn if_it_is_closed_while_a_writer_waits_the_writer_goes_on() {
     });
 }
 
-/// Runs `child` in a child process, and gives how that ended.
-fn in_child(child: impl FnOnce() -> bool) -> bool {
+/// Runs `child` in a child process, and gives whether it came to its end and found all well.
+pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: no other thread runs, and the child ends without returning.
     let process = unsafe { libc::fork() };
     if process == 0 {

@@ -6,6 +6,7 @@ use meshheap::{Heap, Options, PageIndex, PageRun, Platform, Purpose, Touch};
 use meshheap_linux::{HybridPlatform, PrivatePlatform, memory};
 use meshheap_tests::sparse::{assert_untouched, mesh_all, sparse_objects};
 
+use crate::barrier_descriptor::in_child;
 use crate::process::{alone, set_limit};
 
 const LAYOUT: core::alloc::Layout = core::alloc::Layout::new::<[u64; 16]>();
@@ -36,21 +37,6 @@ fn take_mappings(spare: usize) {
             return;
         }
     }
-}
-
-/// Runs `child` in a child process, and gives whether it came to its end and found all well.
-fn in_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: no other thread runs, and the child ends without returning.
-    let process = unsafe { libc::fork() };
-    if process == 0 {
-        let is_right = child();
-        // SAFETY: takes a number only.
-        unsafe { libc::_exit(i32::from(!is_right)) };
-    }
-    let mut status = 0;
-    // SAFETY: the kernel writes the status.
-    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
-    status == 0
 }
 
 /// Runs of pages from `start` on.
