@@ -47,6 +47,20 @@ fn a_pass_gives_back_used_free_pages_and_what_depots_keep() {
 }
 
 #[test]
+fn a_pass_without_purge_meshes_and_leaves_used_free_pages() {
+    let platform = SimulatedPlatform::new(PAGE);
+    let heap = small_heap(&platform, 64);
+    let large = [(); 2].map(|()| heap.alloc(whole_pages(10)).expect("the arena has room"));
+    let objects = spans(&heap, &[&[0], &[1]]).concat();
+    free(&heap, large[0]);
+    let first = step(&heap, MeshBudget::UNLIMITED.without_purge());
+    assert_eq!((first.end, first.pages_freed, first.pages_purged), (StepEnd::PassDone, 1, 0), "{first:?}");
+    assert_eq!(heap.statistics().dirty_bytes, 10 * PAGE);
+    assert_eq!(step(&heap, MeshBudget::UNLIMITED).pages_purged, 10, "the next pass may");
+    assert_untouched(&objects);
+}
+
+#[test]
 fn a_pass_that_has_no_mappings_left_gives_back_used_free_pages_all_the_same() {
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, 64);

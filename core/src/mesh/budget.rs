@@ -14,11 +14,13 @@ pub struct MeshBudget {
     pub mappings: usize,
     /// Time, by the platform's clock. A step may exceed it by one unit of work, some 10 to 50 microseconds.
     pub time: Duration,
+    /// Whether free pages with old content are given back as well. A program that is about to allocate again needs them.
+    pub purge: bool,
 }
 
 impl MeshBudget {
     /// No bound but the heap's mapping budget: one step is a whole pass.
-    pub const UNLIMITED: Self = Self { pages: u32::MAX, mappings: usize::MAX, time: Duration::MAX };
+    pub const UNLIMITED: Self = Self { pages: u32::MAX, mappings: usize::MAX, time: Duration::MAX, purge: true };
 
     /// Bounded by time alone: the pause that the embedder can afford.
     #[must_use]
@@ -30,6 +32,12 @@ impl MeshBudget {
     #[must_use]
     pub const fn with_pages(self, pages: u32) -> Self {
         Self { pages, ..self }
+    }
+
+    /// The same, leaving free pages with old content as they are.
+    #[must_use]
+    pub const fn without_purge(self) -> Self {
+        Self { purge: false, ..self }
     }
 
     /// The same, adding at most `mappings` mappings.

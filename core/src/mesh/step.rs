@@ -308,7 +308,7 @@ impl<'a, P: Platform> Step<'a, P> {
     }
 
     fn free(&mut self, forks: usize) -> Unit {
-        match self.arena.purge_run(PURGE_PAGES_PER_FREE, 1) {
+        match self.purge_some(PURGE_PAGES_PER_FREE) {
             Ok(0) if forks > 0 => {
                 Unit::Next(Stage::Thaw(PageIndex::new(0), Thaw { forks, skipped: false, refused: None }))
             }
@@ -325,7 +325,7 @@ impl<'a, P: Platform> Step<'a, P> {
         if self.arena.retry_each_parted() {
             return Unit::Next(Stage::Purge(end));
         }
-        match self.arena.purge_run(PURGE_PAGES_PER_UNIT, 1) {
+        match self.purge_some(PURGE_PAGES_PER_UNIT) {
             Ok(0) => Unit::Stop(end, None),
             Ok(pages) => {
                 self.report.pages_purged += pages as usize;
@@ -333,5 +333,10 @@ impl<'a, P: Platform> Step<'a, P> {
             }
             Err(error) => Unit::Stop(StepEnd::Refused(error), None),
         }
+    }
+
+    /// Gives some dirty pages back, if the budget wants that.
+    fn purge_some(&self, most: u32) -> Result<u32, PlatformError> {
+        if self.budget.purge { self.arena.purge_run(most, 1) } else { Ok(0) }
     }
 }

@@ -18,7 +18,6 @@ mod usage;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use core::time::Duration;
 
 use meshheap::{MeshBudget, MeshStep, StepEnd};
 
@@ -182,8 +181,9 @@ impl Policy {
             }
             Wish::Step if !may_step => Wait { next_ns: LOOK_PAUSE_NS, is_worth_a_thread: true, is_idle: false },
             Wish::Step => {
-                let step = step(heap, MeshBudget::time(Duration::from_nanos(rule.step_ns())));
-                let next_ns = rule.note_step(&step);
+                let begun = clock::thread_ns();
+                let step = step(heap, rule.budget());
+                let next_ns = rule.note_step(&step, clock::thread_ns().saturating_sub(begun));
                 Wait { next_ns, is_worth_a_thread: step.end == StepEnd::Budget, is_idle: false }
             }
         };

@@ -1,10 +1,13 @@
 //! The rule: when a pass is worth it, and how fast it may go.
 //!
 //! A pass begins when the heap holds much more than is in use, has changed since that was last looked into, and an estimate says
-//! that a pass would free enough of it. It waits for calm, unless much was freed at once. Looking and steps take a share of CPU
-//! time, a part of which is saved up while there is nothing to do. Memory pressure lifts that.
+//! that a pass would free enough of it. It waits for calm, unless much was freed at once and meshing frees a good part of what is
+//! held: whoever goes on at once pays for it, and takes the free pages again, which such a pass leaves alone. Looking and steps take
+//! a share of CPU time, a part of which is saved up while there is nothing to do. Memory pressure lifts that.
 
-use meshheap::{MeshStep, StepEnd};
+use core::time::Duration;
+
+use meshheap::{MeshBudget, MeshStep, StepEnd};
 
 use super::usage::Usage;
 use super::{pinned, pressure};
@@ -33,6 +36,12 @@ const CHANGE_PART: usize = 16;
 
 /// A pass is worth it if it frees one part in this many of what the heap holds, or of [`WASTE_LEAST_BYTES`].
 const YIELD_PART: usize = 64;
+
+/// One that begins before it is calm is worth it if it frees so much by meshing alone.
+const DROP_YIELD_PART: usize = 8;
+
+/// And what such a pass would free is estimated again only once so many times of what that took have passed.
+const ESTIMATE_PART: u64 = 32;
 
 /// What a fork took apart is laid together again so long after that was seen first: many forks come in bursts, and many children end
 /// soon.
@@ -65,18 +74,32 @@ pub(super) enum Wish {
     Wait(u64),
 }
 
+/// Why a pass may begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Occasion {
+    /// The program is at rest, or memory is short.
+    Calm,
+    /// Much was freed just now.
+    Drop,
+}
+
 /// What was seen and done so far.
 #[derive(Debug)]
 pub(super) struct Rule {
     in_pass: bool,
+    /// Why the pass began, or the last one.
+    occasion: Occasion,
     /// Nanoseconds that steps may take.
     credit_ns: u64,
     /// The last look; 0: there was none.
     looked_ns: u64,
     /// What had passed then since the one before.
     passed_ns: u64,
-    /// What was found when a pass was last thought of. What the pass changed is looked into as well: the next may free more.
-    before: Waste,
+    /// What was found when a pass was last thought of, on any occasion and when it was calm.
+    before: Before,
+    before_calm: Before,
+    /// When it may be estimated again what a pass before it is calm would free.
+    estimate_at_ns: u64,
     usage: Usage,
     /// When it was seen that a fork took groups apart, or a pass last began that was to lay them together; 0: none did. And how long
     /// the next pass for that waits: longer each time, as some groups cannot be laid together.
@@ -107,10 +130,27 @@ impl Waste {
     const fn bytes(&self) -> usize {
         self.held.saturating_sub(self.taken)
     }
+}
 
-    fn has_changed_since(&self, before: &Self) -> bool {
-        let most = before.bytes().max(WASTE_LEAST_BYTES) / CHANGE_PART;
-        self.bytes().abs_diff(before.bytes()) > most || self.taken.abs_diff(before.taken) > most
+/// What was found when a pass was last thought of, and whether that has changed since, be it that it is the same again by now. What
+/// the pass changed is looked into as well: the next may free more.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    waste: Waste,
+    has_changed: bool,
+}
+
+impl Before {
+    const NEVER: Self = Self { waste: Waste { held: 0, taken: 0 }, has_changed: false };
+
+    fn compare(&mut self, waste: &Waste) {
+        let most = self.waste.bytes().max(WASTE_LEAST_BYTES) / CHANGE_PART;
+        self.has_changed |=
+            waste.bytes().abs_diff(self.waste.bytes()) > most || waste.taken.abs_diff(self.waste.taken) > most;
+    }
+
+    const fn set(&mut self, waste: &Waste) {
+        *self = Self { waste: *waste, has_changed: false };
     }
 }
 
@@ -118,10 +158,13 @@ impl Rule {
     pub(super) const fn new() -> Self {
         Self {
             in_pass: false,
+            occasion: Occasion::Calm,
             credit_ns: CREDIT_MOST_NS,
             looked_ns: 0,
             passed_ns: 0,
-            before: Waste { held: 0, taken: 0 },
+            before: Before::NEVER,
+            before_calm: Before::NEVER,
+            estimate_at_ns: 0,
             usage: Usage::new(),
             forked_ns: 0,
             thaw_after_ns: THAW_AFTER_NS,
@@ -142,10 +185,12 @@ impl Rule {
         self.unchanged >= IDLE_LOOKS && !self.in_pass && (self.forked_ns == 0 || self.thaw_after_ns > THAW_AFTER_NS)
     }
 
-    /// How long the step may take that is due: longer if nobody has looked for long, as in programs that hardly allocate.
-    pub(super) fn step_ns(&self) -> u64 {
+    /// What the step may do that is due: it may take longer if nobody has looked for long, as in programs that hardly allocate.
+    pub(super) fn budget(&self) -> MeshBudget {
         let usual = (self.passed_ns / 2).clamp(STEP_LEAST_NS, STEP_USUAL_NS);
-        usual.max(STEP_MOST_NS.min(self.passed_ns / STEP_PART))
+        let time = usual.max(STEP_MOST_NS.min(self.passed_ns / STEP_PART));
+        let budget = MeshBudget::time(Duration::from_nanos(time));
+        if self.occasion == Occasion::Drop && !self.is_short { budget.without_purge() } else { budget }
     }
 
     /// What is to be done at the moment `now_ns`. Takes some 12 KiB of stack.
@@ -156,8 +201,9 @@ impl Rule {
         }
         let (waste, dirty) = self.note_waste(now_ns, heap);
         self.look_at_pressure(now_ns, &waste);
+        let occasion = self.occasion(now_ns).filter(|&occasion| self.may_be_worth_it(now_ns, &waste, occasion));
         self.in_pass = self.has_to_thaw(now_ns, heap)
-            || self.may_be_worth_it(&waste) && self.is_time(now_ns) && self.is_worth_it(heap, &waste, dirty);
+            || occasion.is_some_and(|occasion| self.is_worth_it(now_ns, heap, &waste, dirty, occasion));
         if self.in_pass { self.step_or_wait() } else { Wish::Wait(PERIOD_NS) }
     }
 
@@ -165,7 +211,8 @@ impl Rule {
     pub(super) fn glance(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
         self.note_time(now_ns);
         let (waste, _) = self.note_waste(now_ns, heap);
-        let may_step = self.in_pass || self.may_be_worth_it(&waste) && self.is_time(now_ns);
+        let occasion = self.occasion(now_ns);
+        let may_step = self.in_pass || occasion.is_some_and(|occasion| self.may_be_worth_it(now_ns, &waste, occasion));
         if may_step { Wish::Step } else { Wish::Wait(PERIOD_NS) }
     }
 
@@ -181,6 +228,8 @@ impl Rule {
         self.unchanged = if waste.taken == self.usage.taken() { self.unchanged.saturating_add(1) } else { 0 };
         self.usage.look(now_ns, waste.taken);
         self.held = waste.held;
+        self.before.compare(&waste);
+        self.before_calm.compare(&waste);
         (waste, dirty)
     }
 
@@ -189,10 +238,14 @@ impl Rule {
         if self.may_go_on() && !pinned::are_any() { Wish::Step } else { Wish::Wait(PERIOD_NS) }
     }
 
-    /// Whether a pass need not wait: also where two thirds are wasted.
-    const fn is_time(&self, now_ns: u64) -> bool {
+    /// Why a pass need not wait, if it need not: also where two thirds are wasted.
+    fn occasion(&self, now_ns: u64) -> Option<Occasion> {
         let is_mostly_wasted = self.held > 3 * self.usage.taken();
-        self.usage.is_calm(now_ns) || self.usage.has_dropped() || is_mostly_wasted || self.is_short
+        let has_dropped = self.usage.has_dropped() || is_mostly_wasted && !self.usage.is_falling();
+        match self.usage.is_calm(now_ns) || self.is_short {
+            true => Some(Occasion::Calm),
+            false => has_dropped.then_some(Occasion::Drop),
+        }
     }
 
     fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {
@@ -224,23 +277,40 @@ impl Rule {
         self.credit_ns > 0 || self.is_short
     }
 
-    fn may_be_worth_it(&self, waste: &Waste) -> bool {
+    fn may_be_worth_it(&self, now_ns: u64, waste: &Waste, occasion: Occasion) -> bool {
         let least = if self.is_short { WASTE_LEAST_BYTES / 4 } else { WASTE_LEAST_BYTES.max(waste.held / WASTE_PART) };
-        waste.bytes() >= least && waste.has_changed_since(&self.before) && self.may_go_on()
+        let has_changed = match occasion {
+            Occasion::Calm => self.before_calm.has_changed,
+            Occasion::Drop => self.before.has_changed && now_ns >= self.estimate_at_ns,
+        };
+        waste.bytes() >= least && has_changed && self.may_go_on()
     }
 
     /// By an estimate, which takes about as long as a step.
-    fn is_worth_it(&mut self, heap: &SharedHeap, waste: &Waste, dirty: usize) -> bool {
-        self.before = *waste;
-        let begun = clock::now_ns();
-        let freed = dirty + heap.meshable_bytes();
-        self.credit_ns = self.credit_ns.saturating_sub(clock::now_ns().saturating_sub(begun));
-        freed >= waste.held.max(WASTE_LEAST_BYTES) / YIELD_PART
+    fn is_worth_it(&mut self, now_ns: u64, heap: &SharedHeap, waste: &Waste, dirty: usize, occasion: Occasion) -> bool {
+        self.occasion = occasion;
+        self.before.set(waste);
+        let begun = clock::thread_ns();
+        let meshable = heap.meshable_bytes();
+        let took = clock::thread_ns().saturating_sub(begun);
+        self.credit_ns = self.credit_ns.saturating_sub(took);
+        let held = waste.held.max(WASTE_LEAST_BYTES);
+        match occasion {
+            Occasion::Calm => {
+                self.before_calm.set(waste);
+                dirty + meshable >= held / YIELD_PART
+            }
+            Occasion::Drop => {
+                self.estimate_at_ns = now_ns + ESTIMATE_PART * took;
+                meshable >= held / DROP_YIELD_PART
+            }
+        }
     }
 
-    /// Notes what a step did. Returns how long to wait for the next.
-    pub(super) fn note_step(&mut self, step: &MeshStep) -> u64 {
-        self.credit_ns = self.credit_ns.saturating_sub(step.nanoseconds);
+    /// Notes what a step did, and the CPU time that it took: where it waited for the kernel, others had the time. Returns how long to
+    /// wait for the next.
+    pub(super) fn note_step(&mut self, step: &MeshStep, cpu_ns: u64) -> u64 {
+        self.credit_ns = self.credit_ns.saturating_sub(cpu_ns);
         match step.end {
             StepEnd::Budget => 0,
             StepEnd::Busy => PERIOD_NS,
@@ -249,5 +319,26 @@ impl Rule {
                 PERIOD_NS
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Before, Waste};
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn what_has_changed_and_is_the_same_again_has_changed() {
+        let (full, empty) = (Waste { held: 160 * MIB, taken: 128 * MIB }, Waste { held: 160 * MIB, taken: 32 * MIB });
+        let mut before = Before::NEVER;
+        before.set(&empty);
+        before.compare(&empty);
+        assert!(!before.has_changed);
+        before.compare(&full);
+        before.compare(&empty);
+        assert!(before.has_changed);
+        before.set(&empty);
+        assert!(!before.has_changed, "it was looked into");
     }
 }

@@ -32,6 +32,7 @@ pub(super) struct Usage {
     /// Calm periods in a row, and when they last began to be too few; 0: they are not.
     calm: u32,
     restless_since_ns: u64,
+    is_falling: bool,
     has_dropped: bool,
 }
 
@@ -45,15 +46,16 @@ impl Usage {
             most_before: 0,
             calm: 0,
             restless_since_ns: 0,
+            is_falling: false,
             has_dropped: false,
         }
     }
 
     /// Notes what is in use at the moment `now_ns`.
     pub(super) const fn look(&mut self, now_ns: u64, taken: usize) {
-        let falls = self.taken.saturating_sub(taken) > self.taken / SETTLED_PART;
+        self.is_falling = self.taken.saturating_sub(taken) > self.taken / SETTLED_PART;
         let most = if self.most > self.most_before { self.most } else { self.most_before };
-        self.has_dropped = !falls && taken < most - most / DROP_PART;
+        self.has_dropped = !self.is_falling && taken < most - most / DROP_PART;
         self.taken = taken;
         if taken > self.most {
             self.most = taken;
@@ -84,6 +86,11 @@ impl Usage {
     pub(super) const fn is_calm(&self, now_ns: u64) -> bool {
         self.calm >= CALM_PERIODS
             || (self.restless_since_ns != 0 && now_ns.saturating_sub(self.restless_since_ns) >= RESTLESS_MOST_NS)
+    }
+
+    /// Whether more is being freed than allocated.
+    pub(super) const fn is_falling(&self) -> bool {
+        self.is_falling
     }
 
     /// Whether much was freed at once, just now, and no more is being freed.
