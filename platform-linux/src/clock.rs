@@ -14,9 +14,11 @@ pub(crate) fn coarse_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// CPU time of the calling thread in nanoseconds.
-pub(crate) fn thread_ns() -> u64 {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
+/// Does the work, and tells what CPU time it took of the calling thread, in nanoseconds.
+pub(crate) fn with_cpu_ns<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let begun = read(libc::CLOCK_THREAD_CPUTIME_ID);
+    let outcome = work();
+    (outcome, read(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun))
 }
 
 fn read(clock: libc::clockid_t) -> u64 {

@@ -181,9 +181,8 @@ impl Policy {
             }
             Wish::Step if !may_step => Wait { next_ns: LOOK_PAUSE_NS, is_worth_a_thread: true, is_idle: false },
             Wish::Step => {
-                let begun = clock::thread_ns();
-                let step = step(heap, rule.budget());
-                let next_ns = rule.note_step(&step, clock::thread_ns().saturating_sub(begun));
+                let (step, cpu_ns) = clock::with_cpu_ns(|| step(heap, rule.budget()));
+                let next_ns = rule.note_step(&step, cpu_ns);
                 Wait { next_ns, is_worth_a_thread: step.end == StepEnd::Budget, is_idle: false }
             }
         };

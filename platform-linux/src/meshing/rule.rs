@@ -77,7 +77,7 @@ pub(super) enum Wish {
 /// Why a pass may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Occasion {
-    /// The program is at rest, or memory is short.
+    /// The program is at rest, memory is short, or what a fork took apart is to be laid together.
     Calm,
     /// Much was freed just now.
     Drop,
@@ -86,9 +86,8 @@ enum Occasion {
 /// What was seen and done so far.
 #[derive(Debug)]
 pub(super) struct Rule {
-    in_pass: bool,
-    /// Why the pass began, or the last one.
-    occasion: Occasion,
+    /// Why the pass began that is under way, if one is.
+    pass: Option<Occasion>,
     /// Nanoseconds that steps may take.
     credit_ns: u64,
     /// The last look; 0: there was none.
@@ -157,8 +156,7 @@ impl Before {
 impl Rule {
     pub(super) const fn new() -> Self {
         Self {
-            in_pass: false,
-            occasion: Occasion::Calm,
+            pass: None,
             credit_ns: CREDIT_MOST_NS,
             looked_ns: 0,
             passed_ns: 0,
@@ -182,7 +180,9 @@ impl Rule {
 
     /// Whether nothing has changed for a while.
     pub(super) const fn is_idle(&self) -> bool {
-        self.unchanged >= IDLE_LOOKS && !self.in_pass && (self.forked_ns == 0 || self.thaw_after_ns > THAW_AFTER_NS)
+        self.unchanged >= IDLE_LOOKS
+            && self.pass.is_none()
+            && (self.forked_ns == 0 || self.thaw_after_ns > THAW_AFTER_NS)
     }
 
     /// What the step may do that is due: it may take longer if nobody has looked for long, as in programs that hardly allocate.
@@ -190,29 +190,30 @@ impl Rule {
         let usual = (self.passed_ns / 2).clamp(STEP_LEAST_NS, STEP_USUAL_NS);
         let time = usual.max(STEP_MOST_NS.min(self.passed_ns / STEP_PART));
         let budget = MeshBudget::time(Duration::from_nanos(time));
-        if self.occasion == Occasion::Drop && !self.is_short { budget.without_purge() } else { budget }
+        if self.pass == Some(Occasion::Drop) && !self.is_short { budget.without_purge() } else { budget }
     }
 
     /// What is to be done at the moment `now_ns`. Takes some 12 KiB of stack.
     pub(super) fn decide(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
         self.note_time(now_ns);
-        if self.in_pass {
+        if self.pass.is_some() {
             return self.step_or_wait();
         }
         let (waste, dirty) = self.note_waste(now_ns, heap);
         self.look_at_pressure(now_ns, &waste);
-        let occasion = self.occasion(now_ns).filter(|&occasion| self.may_be_worth_it(now_ns, &waste, occasion));
-        self.in_pass = self.has_to_thaw(now_ns, heap)
-            || occasion.is_some_and(|occasion| self.is_worth_it(now_ns, heap, &waste, dirty, occasion));
-        if self.in_pass { self.step_or_wait() } else { Wish::Wait(PERIOD_NS) }
+        self.pass = if self.has_to_thaw(now_ns, heap) {
+            Some(Occasion::Calm)
+        } else {
+            self.occasion(now_ns, &waste).filter(|&occasion| self.is_worth_it(now_ns, heap, &waste, dirty, occasion))
+        };
+        if self.pass.is_some() { self.step_or_wait() } else { Wish::Wait(PERIOD_NS) }
     }
 
     /// The same for a thread that makes no step itself and may have a small stack: wishes for a step if one may be worth it.
     pub(super) fn glance(&mut self, now_ns: u64, heap: &SharedHeap) -> Wish {
         self.note_time(now_ns);
         let (waste, _) = self.note_waste(now_ns, heap);
-        let occasion = self.occasion(now_ns);
-        let may_step = self.in_pass || occasion.is_some_and(|occasion| self.may_be_worth_it(now_ns, &waste, occasion));
+        let may_step = self.pass.is_some() || self.occasion(now_ns, &waste).is_some();
         if may_step { Wish::Step } else { Wish::Wait(PERIOD_NS) }
     }
 
@@ -238,14 +239,18 @@ impl Rule {
         if self.may_go_on() && !pinned::are_any() { Wish::Step } else { Wish::Wait(PERIOD_NS) }
     }
 
-    /// Why a pass need not wait, if it need not: also where two thirds are wasted.
-    fn occasion(&self, now_ns: u64) -> Option<Occasion> {
+    /// Why a pass may be worth it and need not wait, if so: also where two thirds are wasted.
+    fn occasion(&self, now_ns: u64, waste: &Waste) -> Option<Occasion> {
         let is_mostly_wasted = self.held > 3 * self.usage.taken();
         let has_dropped = self.usage.has_dropped() || is_mostly_wasted && !self.usage.is_falling();
-        match self.usage.is_calm(now_ns) || self.is_short {
-            true => Some(Occasion::Calm),
-            false => has_dropped.then_some(Occasion::Drop),
-        }
+        let (occasion, has_changed) = if self.usage.is_calm(now_ns) || self.is_short {
+            (Occasion::Calm, self.before_calm.has_changed)
+        } else {
+            let may_estimate = has_dropped && now_ns >= self.estimate_at_ns;
+            (Occasion::Drop, may_estimate && self.before.has_changed)
+        };
+        let least = if self.is_short { WASTE_LEAST_BYTES / 4 } else { WASTE_LEAST_BYTES.max(waste.held / WASTE_PART) };
+        (has_changed && waste.bytes() >= least && self.may_go_on()).then_some(occasion)
     }
 
     fn look_at_pressure(&mut self, now_ns: u64, waste: &Waste) {
@@ -277,22 +282,10 @@ impl Rule {
         self.credit_ns > 0 || self.is_short
     }
 
-    fn may_be_worth_it(&self, now_ns: u64, waste: &Waste, occasion: Occasion) -> bool {
-        let least = if self.is_short { WASTE_LEAST_BYTES / 4 } else { WASTE_LEAST_BYTES.max(waste.held / WASTE_PART) };
-        let has_changed = match occasion {
-            Occasion::Calm => self.before_calm.has_changed,
-            Occasion::Drop => self.before.has_changed && now_ns >= self.estimate_at_ns,
-        };
-        waste.bytes() >= least && has_changed && self.may_go_on()
-    }
-
     /// By an estimate, which takes about as long as a step.
     fn is_worth_it(&mut self, now_ns: u64, heap: &SharedHeap, waste: &Waste, dirty: usize, occasion: Occasion) -> bool {
-        self.occasion = occasion;
         self.before.set(waste);
-        let begun = clock::thread_ns();
-        let meshable = heap.meshable_bytes();
-        let took = clock::thread_ns().saturating_sub(begun);
+        let (meshable, took) = clock::with_cpu_ns(|| heap.meshable_bytes());
         self.credit_ns = self.credit_ns.saturating_sub(took);
         let held = waste.held.max(WASTE_LEAST_BYTES);
         match occasion {
@@ -315,7 +308,7 @@ impl Rule {
             StepEnd::Budget => 0,
             StepEnd::Busy => PERIOD_NS,
             _ => {
-                self.in_pass = false;
+                self.pass = None;
                 PERIOD_NS
             }
         }
