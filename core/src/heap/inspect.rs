@@ -181,7 +181,7 @@ impl<P: Platform> Objects<'_, P> {
         let arena = self.heap.arena();
         let cut = *arena.cut(class);
         let guard = arena.class(class);
-        if arena.map().kind(page) != PageKind::Small(class) || arena.map().span_head(page, cut.pages) != page {
+        if !arena.map().starts_span(class, page, cut.pages) {
             return 0;
         }
         // A span of one slot has no bitmap, but tells its slot in the same way.

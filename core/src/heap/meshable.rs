@@ -4,7 +4,6 @@ use crate::base::config::{CLASS_COUNT, MAX_MESH_SLOTS};
 use crate::base::units::{PageIndex, SizeClass};
 use crate::heap::Heap;
 use crate::mesh::row::candidate;
-use crate::page_heap::PageKind;
 use crate::platform::Platform;
 use crate::span::arena::class_number;
 
@@ -74,7 +73,7 @@ impl<P: Platform> Heap<P> {
         while start < frontier && sample.length < SAMPLE_SPANS {
             let guard = self.arena().class(class);
             for page in (start..frontier.min(start + CHUNK_PAGES)).map(PageIndex::new) {
-                if map.kind(page) != PageKind::Small(class) || map.span_head(page, pages) != page {
+                if !map.starts_span(class, page, pages) {
                     continue;
                 }
                 seen += 1;

@@ -34,16 +34,16 @@ impl MeshBudget {
         Self { pages, ..self }
     }
 
-    /// The same, leaving free pages with old content as they are.
-    #[must_use]
-    pub const fn without_purge(self) -> Self {
-        Self { purge: false, ..self }
-    }
-
     /// The same, adding at most `mappings` mappings.
     #[must_use]
     pub const fn with_mappings(self, mappings: usize) -> Self {
         Self { mappings, ..self }
+    }
+
+    /// The same, leaving free pages with old content as they are.
+    #[must_use]
+    pub const fn without_purge(self) -> Self {
+        Self { purge: false, ..self }
     }
 }
 

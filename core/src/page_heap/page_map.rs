@@ -293,6 +293,12 @@ impl PageMap {
         PageIndex::new(page.get().saturating_sub(u32::from(back)))
     }
 
+    /// Whether a span of `class`, which has `span_pages` pages, starts at `page`. As right as [`PageMap::kind`].
+    #[inline]
+    pub(crate) fn starts_span(&self, class: SizeClass, page: PageIndex, span_pages: u32) -> bool {
+        self.kind(page) == PageKind::Small(class) && self.span_head(page, span_pages) == page
+    }
+
     /// The span and the slot whose first byte `object` is, for a `page` of a class that is cut like this; none if it is the
     /// first byte of no slot. As right as [`PageMap::kind`].
     #[inline]

@@ -23,7 +23,7 @@ use crate::base::config::{EMPTY_SPAN_BYTES, OCCUPANCY_LISTS};
 use crate::base::units::{PageIndex, PageLink, SizeClass};
 use crate::ds::size_class::Cut;
 use crate::page_heap::page_map::Place;
-use crate::page_heap::{PageKind, PageMap, PageRecord};
+use crate::page_heap::{PageMap, PageRecord};
 
 /// Lists of partial spans: empty ones, and the others by occupancy.
 const LISTS: usize = 1 + OCCUPANCY_LISTS;
@@ -137,20 +137,15 @@ impl ClassSpans {
 
     /// The keeper that starts at `page`, if one of this class does and no step works on it.
     pub(crate) fn resting_keeper(&self, map: &PageMap, page: PageIndex) -> Option<Keeper> {
-        if !self.starts_at(map, page) {
+        if !map.starts_span(self.class, page, self.cut.pages) {
             return None;
         }
         self.keeper(map, page).filter(|keeper| keeper.place != Place::BUSY)
     }
 
-    /// Whether a span of this class starts at `page`.
-    fn starts_at(&self, map: &PageMap, page: PageIndex) -> bool {
-        map.kind(page) == PageKind::Small(self.class) && map.span_head(page, self.cut.pages) == page
-    }
-
     /// The first of the pages that the span of this class which starts at `page` shows, if one does: its keeper's, or its own.
     pub(crate) fn shown_by(&self, map: &PageMap, page: PageIndex) -> Option<PageIndex> {
-        if !self.starts_at(map, page) {
+        if !map.starts_span(self.class, page, self.cut.pages) {
             return None;
         }
         // SAFETY: the page is of this class, whose lock is held.

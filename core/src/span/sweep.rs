@@ -1,7 +1,7 @@
 //! Taken -> free for many slots of one span at once: a word of its bitmap at a time, counted once.
 
 use crate::base::units::PageIndex;
-use crate::page_heap::{PageKind, PageMap};
+use crate::page_heap::PageMap;
 use crate::span::class_spans::ClassSpans;
 use crate::span::emptied::Emptied;
 
@@ -17,7 +17,7 @@ impl ClassSpans {
         mut live: impl FnMut(usize) -> u64,
         emptied: &mut Emptied,
     ) -> u16 {
-        if map.kind(head) != PageKind::Small(self.class) || map.span_head(head, self.cut.pages) != head {
+        if !map.starts_span(self.class, head, self.cut.pages) {
             return 0;
         }
         let mut released = 0;
