@@ -46,13 +46,19 @@ fn a_pass_gives_back_used_free_pages_and_what_depots_keep() {
     assert_eq!((statistics.dirty_bytes, statistics.taken_bytes), (0, 10 * PAGE));
 }
 
+/// Two spans that fit together, and ten used free pages. Returns the objects in the spans.
+fn spans_and_free_pages(heap: &Heap<&SimulatedPlatform>) -> Vec<NonNull<u8>> {
+    let large = [(); 2].map(|()| heap.alloc(whole_pages(10)).expect("the arena has room"));
+    let objects = spans(heap, &[&[0], &[1]]).concat();
+    free(heap, large[0]);
+    objects
+}
+
 #[test]
 fn a_pass_without_purge_meshes_and_leaves_used_free_pages() {
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, 64);
-    let large = [(); 2].map(|()| heap.alloc(whole_pages(10)).expect("the arena has room"));
-    let objects = spans(&heap, &[&[0], &[1]]).concat();
-    free(&heap, large[0]);
+    let objects = spans_and_free_pages(&heap);
     let first = step(&heap, MeshBudget::UNLIMITED.without_purge());
     assert_eq!((first.end, first.pages_freed, first.pages_purged), (StepEnd::PassDone, 1, 0), "{first:?}");
     assert_eq!(heap.statistics().dirty_bytes, 10 * PAGE);
@@ -64,9 +70,7 @@ fn a_pass_without_purge_meshes_and_leaves_used_free_pages() {
 fn a_pass_that_has_no_mappings_left_gives_back_used_free_pages_all_the_same() {
     let platform = SimulatedPlatform::new(PAGE);
     let heap = small_heap(&platform, 64);
-    let large = [(); 2].map(|()| heap.alloc(whole_pages(10)).expect("the arena has room"));
-    let objects = spans(&heap, &[&[0], &[1]]).concat();
-    free(&heap, large[0]);
+    let objects = spans_and_free_pages(&heap);
     heap.set_mapping_budget(0);
     let step = step(&heap, MeshBudget::UNLIMITED);
     assert_eq!((step.end, step.pages_purged, step.mappings), (StepEnd::MappingsUsedUp, 10, 0));

@@ -8,7 +8,7 @@ use meshheap::{Access, Operation};
 
 use crate::arena::{Arena, error, run};
 use crate::barrier_userfaultfd::{Sleeper, arena};
-use crate::process::{alone, lower_for_a_while};
+use crate::process::{alone, ends_well, lower_for_a_while};
 
 /// The process's userfaultfds.
 fn descriptors() -> Vec<RawFd> {
@@ -138,28 +138,13 @@ fn if_it_is_closed_while_a_writer_waits_the_writer_goes_on() {
     });
 }
 
-/// Runs `child` in a child process, and gives whether it came to its end and found all well.
-pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: no other thread runs, and the child ends without returning.
-    let process = unsafe { libc::fork() };
-    if process == 0 {
-        let is_right = child();
-        // SAFETY: takes a number only.
-        unsafe { libc::_exit(i32::from(!is_right)) };
-    }
-    let mut status = 0;
-    // SAFETY: the kernel writes the status.
-    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
-    status == 0
-}
-
 #[test]
 fn a_child_of_a_fork_has_one_of_its_own_and_does_not_touch_its_parents_memory() {
     alone(|| {
         let Some(arena) = arena(16) else { return };
         mesh(&arena);
         let parents = descriptors();
-        assert!(in_child(|| {
+        assert!(ends_well(|| {
             mesh(&arena);
             // What is protected here must not make the parent wait, who is not woken.
             let is_raised = arena.protect(run(8, 1), Access::ReadOnly).is_ok();
@@ -177,7 +162,7 @@ fn a_child_that_closed_all_it_inherited_meshes() {
     alone(|| {
         let Some(arena) = arena(16) else { return };
         let inherited = descriptors()[0];
-        assert!(in_child(|| {
+        assert!(ends_well(|| {
             let mut file = file_with_number(inherited);
             mesh(&arena);
             let mut content = String::new();
@@ -191,7 +176,7 @@ fn a_child_that_closed_all_it_inherited_meshes() {
 fn without_descriptors_there_is_no_mesh_until_there_are_some() {
     alone(|| {
         let Some(arena) = arena(16) else { return };
-        assert!(in_child(|| {
+        assert!(ends_well(|| {
             let lift = lower_for_a_while(libc::RLIMIT_NOFILE, 0);
             let refused = arena.protect(run(8, 1), Access::ReadOnly);
             arena.fill(8..9, 1);

@@ -9,7 +9,7 @@ use meshheap::{Heap, MeshBudget, Operation, Options, StepEnd};
 use meshheap_linux::{HybridPlatform, memory};
 use meshheap_tests::sparse::{assert_untouched, mesh_all, sparse_objects};
 
-use crate::process::{alone, lower_for_a_while};
+use crate::process::{alone, lower_for_a_while, status_of_child};
 
 fn heap(seed: u64) -> Heap<HybridPlatform> {
     let options = Options { arena_bytes: 1 << 30, seed: Some(seed), ..Options::default() };
@@ -55,20 +55,13 @@ fn mappings_are_counted() {
 /// Runs `child` in a forked process, and `parent` here before it is waited for. The child's panics fail the test.
 fn fork(heap: &Heap<HybridPlatform>, parent: impl FnOnce(), child: impl FnOnce()) {
     heap.fork_prepare().expect("meshed pages become private");
-    // SAFETY: the child uses the heap, whose locks are held, and ends without unwinding into its parent's code.
-    let pid = unsafe { libc::fork() };
     // SAFETY: this thread, or the one that it continues, called `fork_prepare`.
-    unsafe { heap.fork_done() };
-    if pid == 0 {
-        let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(child));
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
-    }
-    assert!(pid > 0, "fork works");
-    parent();
-    let mut status = 0;
-    // SAFETY: the kernel writes the status.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    let after_fork = || unsafe { heap.fork_done() };
+    let whole = || {
+        child();
+        true
+    };
+    let status = status_of_child(after_fork, parent, whole);
     assert_eq!(status, 0, "the child found what it should");
 }
 

@@ -6,8 +6,7 @@ use meshheap::{Heap, Options, PageIndex, PageRun, Platform, Purpose, Touch};
 use meshheap_linux::{HybridPlatform, PrivatePlatform, memory};
 use meshheap_tests::sparse::{assert_untouched, mesh_all, sparse_objects};
 
-use crate::barrier_descriptor::in_child;
-use crate::process::{alone, set_limit};
+use crate::process::{alone, ends_well, set_limit};
 
 const LAYOUT: core::alloc::Layout = core::alloc::Layout::new::<[u64; 16]>();
 const MIB: usize = 1 << 20;
@@ -79,9 +78,9 @@ fn is_whole_after_a_move(spare: usize) -> bool {
 #[test]
 fn what_cannot_be_moved_as_a_whole_stays_as_a_whole() {
     alone(|| {
-        let lost: Vec<_> = (0..14).filter(|&spare| !in_child(|| is_whole_after_a_move(spare))).collect();
+        let lost: Vec<_> = (0..14).filter(|&spare| !ends_well(|| is_whole_after_a_move(spare))).collect();
         assert!(lost.is_empty(), "lost with so many mappings to spare: {lost:?}");
-        assert!(in_child(|| is_whole_after_a_move(1000)));
+        assert!(ends_well(|| is_whole_after_a_move(1000)));
     });
 }
 
@@ -103,7 +102,7 @@ fn address_space() -> u64 {
 fn a_freeze_that_is_refused_leaves_no_hole() {
     alone(|| {
         for above in [None, Some(0), Some(64 << 20)] {
-            assert!(in_child(|| {
+            assert!(ends_well(|| {
                 let (heap, kept) = meshed_heap(256 << 20);
                 // Below what there is already; at it; some way above it.
                 set_limit(libc::RLIMIT_AS, above.map_or(1 << 20, |bytes| address_space() + bytes));

@@ -55,20 +55,41 @@ pub(crate) fn lower_for_a_while(resource: Resource, bytes: libc::rlim_t) -> impl
     move || assert_eq!(unsafe { libc::setrlimit(resource, &raw const before) }, 0, "up to the hard limit")
 }
 
-/// Runs `child` in a forked process, and gives the number of the signal that ended it, if one did. Its panics fail the test.
-pub(crate) fn in_child(after_fork: impl FnOnce(), child: impl FnOnce()) -> Option<i32> {
+/// Runs `child` in a forked process, and gives how that ended: 0 if it found all well. A panic is nothing well. `after_fork` runs in
+/// both processes, `parent` in this one before the child is waited for.
+pub(crate) fn status_of_child(
+    after_fork: impl FnOnce(),
+    parent: impl FnOnce(),
+    child: impl FnOnce() -> bool,
+) -> libc::c_int {
     // SAFETY: tests run alone, so that no lock of the standard library is held, and the child ends without unwinding.
     let pid = unsafe { libc::fork() };
     after_fork();
     if pid == 0 {
-        let outcome = std::panic::catch_unwind(core::panic::AssertUnwindSafe(child));
+        let is_well = std::panic::catch_unwind(core::panic::AssertUnwindSafe(child)).unwrap_or(false);
         // SAFETY: ends the process.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+        unsafe { libc::_exit(i32::from(!is_well)) };
     }
     assert!(pid > 0, "fork works");
+    parent();
     let mut status = 0;
     // SAFETY: the kernel writes the status.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+/// Runs `child` in a forked process, and gives whether it came to its end and found all well.
+pub(crate) fn ends_well(child: impl FnOnce() -> bool) -> bool {
+    status_of_child(|| {}, || {}, child) == 0
+}
+
+/// Runs `child` in a forked process, and gives the number of the signal that ended it, if one did. Its panics fail the test.
+pub(crate) fn in_child(after_fork: impl FnOnce(), child: impl FnOnce()) -> Option<i32> {
+    let whole = || {
+        child();
+        true
+    };
+    let status = status_of_child(after_fork, || {}, whole);
     if libc::WIFSIGNALED(status) {
         return Some(libc::WTERMSIG(status));
     }
